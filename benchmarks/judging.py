@@ -255,19 +255,9 @@ def _simulated(
 
 
 def _row(name: str, measure: str, judge: str, outcomes: list[Any]) -> Row:
-    bias, by_judge, by_person, covered, width_person, width = np.array(outcomes, float).T
-    return Row(
-        name,
-        measure,
-        judge,
-        float(bias.mean()),
-        float(by_judge.mean()),
-        float(by_person.mean()),
-        float(covered.mean()),
-        float(width_person.mean()),
-        float(width.mean()),
-        bool(np.all(width <= width_person + 1e-12)),
-    )
+    columns = np.array(outcomes, float).T
+    narrower = columns[5] <= columns[4] + 1e-12
+    return Row(name, measure, judge, *map(float, columns.mean(axis=1)), bool(narrower.all()))
 
 
 def table(rows: list[Row]) -> str:

@@ -63,18 +63,6 @@ class Column:
     make: Callable[[Any, Case], BaseNodePostprocessor]
 
 
-def _lines(llm: Any, case: Case) -> BaseNodePostprocessor:
-    return LLMRerank(llm=llm, choice_batch_size=case.batch_size or 10)
-
-
-def _structured(llm: Any, case: Case) -> BaseNodePostprocessor:
-    return StructuredLLMRerank(llm=llm, choice_batch_size=case.batch_size or 10)
-
-
-def _permutation(llm: Any, _case: Case) -> BaseNodePostprocessor:
-    return RankGPTRerank(llm=llm)
-
-
 def _ours(method: str) -> Callable[[Any, Case], BaseNodePostprocessor]:
     def make(llm: Any, case: Case) -> BaseNodePostprocessor:
         settings: dict[str, Any] = {"type": method}
@@ -86,9 +74,19 @@ def _ours(method: str) -> Callable[[Any, Case], BaseNodePostprocessor]:
 
 
 COLUMNS = (
-    Column("LLMRerank", LINES, Completing, _lines),
-    Column("StructuredLLMRerank", DOCUMENTS, Calling, _structured),
-    Column("RankGPTRerank", PERMUTATION, Chatting, _permutation),
+    Column(
+        "LLMRerank",
+        LINES,
+        Completing,
+        lambda llm, case: LLMRerank(llm=llm, choice_batch_size=case.batch_size or 10),
+    ),
+    Column(
+        "StructuredLLMRerank",
+        DOCUMENTS,
+        Calling,
+        lambda llm, case: StructuredLLMRerank(llm=llm, choice_batch_size=case.batch_size or 10),
+    ),
+    Column("RankGPTRerank", PERMUTATION, Chatting, lambda llm, _: RankGPTRerank(llm=llm)),
     Column("secondpass, `graded`", GRADED, Chatting, _ours("graded")),
     Column("secondpass, `listwise`", LISTWISE, Chatting, _ours("listwise")),
 )

@@ -78,7 +78,6 @@ class Work:
         block_spread: Standard deviation of the logarithm of a block's time, for what slows all rows
             of a block (other work on the machine).
         block_overhead: Time for a block besides its rows: reading, opening and renaming a file.
-        exponential: Times of blocks are exponential instead of log-normal.
     """
 
     rows: int
@@ -87,7 +86,6 @@ class Work:
     row_variation: float = 0.0
     block_spread: float = 0.0
     block_overhead: float = 0.0
-    exponential: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,11 +196,8 @@ class Simulation:
         block = worker.arrived.popleft()
         rows = min(work.block_rows, work.rows - block * work.block_rows)
         mean = rows * work.row_seconds * worker.slowness
-        if work.exponential:
-            seconds = self._exponential(mean)
-        else:
-            variance = math.log1p(work.row_variation**2 / rows) + work.block_spread**2
-            seconds = mean * self._lognormal(math.sqrt(variance))
+        variance = math.log1p(work.row_variation**2 / rows) + work.block_spread**2
+        seconds = mean * self._lognormal(math.sqrt(variance))
         whole = work.block_overhead + seconds
         self._schedule(whole, self._finish_block, index, worker.life, block)
 

@@ -88,7 +88,7 @@ class Worker:
             )
         self._pending = b""
         try:
-            reply = self.ask(
+            self.ask(
                 do="load",
                 row={"engine": row.engine, "settings": row.settings},
                 model=str(model),
@@ -97,8 +97,6 @@ class Worker:
                 request=list(START),
             )
             self.start_seconds = time.perf_counter() - started
-            self.start_cpu: float = reply["cpu"]
-            self.start_mb: float = reply["peak_mb"]
         except BaseException:
             self.kill()
             raise
@@ -162,8 +160,6 @@ class Measured:
 
     error: str = ""
     start: list[float] = field(default_factory=list)  # seconds from process start to first score
-    start_cpu: list[float] = field(default_factory=list)
-    start_mb: float = 0.0
     memory_mb: float = 0.0
     about: dict[str, Any] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)  # seconds a request, by workload
@@ -221,8 +217,6 @@ class Pool:
             worker = Worker(row, self._model, self._folder, self._threads, log)
             self._workers[row.name] = worker
             measured.start.append(worker.start_seconds)
-            measured.start_cpu.append(worker.start_cpu)
-            measured.start_mb = max(measured.start_mb, worker.start_mb)
             measured.about = worker.ask(do="about")
             if warm_up:
                 for index in range(2):

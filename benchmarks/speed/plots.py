@@ -48,7 +48,7 @@ def draw(speed: Speed, folder: Path) -> None:
 def _engines(speed: Speed, path: Path) -> None:
     names = [row["name"] for row in speed.rows if row["runs"] and row["group"] != "loop"]
     for workload in speed.workloads:
-        best = speed.best_loop("openvino", workload)
+        best = speed.best_loop(workload, "openvino")
         if best is not None and best not in names:
             names.append(best)
     names.sort(key=lambda name: speed.ratio(name, next(iter(speed.workloads))))

@@ -195,9 +195,6 @@ def measure_grids(pool: Pool, plan: Plan, ours: list[Row], baseline: Row) -> dic
                         "point": point,
                         "pairs": point if kind == "candidates" else plan.length_pairs,
                         "cpu": statistics.median(reply["cpu"] for reply in replies),
-                        "wall": statistics.median(reply["wall"] for reply in replies),
-                        "peak_mb": max(reply["peak_mb"] for reply in replies),
-                        "runs": len(replies),
                     }
                 )
     return grids
@@ -216,8 +213,6 @@ def row_record(row: Row, measured: Measured, baseline: Measured) -> dict[str, An
     """One row of the JSON file: times as they were measured, and the agreement with float32."""
     record: dict[str, Any] = {**asdict(row), "error": measured.error, **measured.about}
     record["start"] = measured.start
-    record["start_cpu"] = measured.start_cpu
-    record["start_mb"] = measured.start_mb
     record["memory_mb"] = measured.memory_mb
     record["runs"] = {}
     for workload in workloads.SHAPES:
@@ -313,7 +308,6 @@ def measure(
         "machine": state,
         "threads": threads,
         "minutes": (time.monotonic() - started) / 60,
-        "plan": asdict(plan),
         "data": [folder.name for folder in data],
         "workloads": described,
         "rows": records,

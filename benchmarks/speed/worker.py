@@ -58,8 +58,7 @@ class Worker:
         setup = Setup(row["settings"], model, scratch, command["threads"])
         self._engine = ENGINES[row["engine"]](setup)
         query, passages = command["request"]
-        scores = list(self._engine.prepare(query, passages)())
-        return {"scores": scores, "cpu": time.process_time(), "peak_mb": peak_memory()}
+        return {"scores": list(self._engine.prepare(query, passages)())}
 
     def about(self, _command: dict[str, Any]) -> dict[str, Any]:
         heavy = [name for name in ("torch", "transformers") if name in sys.modules]

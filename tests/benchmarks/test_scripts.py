@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import runpy
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from remembered_model import remember
 from secondpass_evaluation.tuning import tuning as choosing
-from tuning_suites import LAST
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 WORDS = "owl cat sea moon tree night stone river bird snow train bread".split()
@@ -23,12 +21,9 @@ def run(monkeypatch, capsys):
     remember(monkeypatch)
     monkeypatch.syspath_prepend(str(FOLDER))
 
-    def run(name, *arguments, **replaced):
+    def run(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        script = runpy.run_path(str(FOLDER / name))
-        script["main"].__globals__.update(replaced)
-        code = script["main"]()
-        assert not code
+        assert not runpy.run_path(str(FOLDER / name))["main"]()
         return capsys.readouterr().out.splitlines()
 
     return run
@@ -108,18 +103,6 @@ def test_judging_corrects_and_is_never_wider(collection, run):
     perfect = rows["nDCG@10", "perfect"]
     assert perfect["width"] < 0.7 * perfect["width_person"]
     assert perfect["bias"] == pytest.approx(0, abs=0.02)
-
-
-def test_tuning_has_a_row_for_each_number_of_queries(collection, run, tmp_path):
-    options = collection(
-        {item.id: item.text for items in LAST.candidates.values() for item in items},
-        LAST.queries,
-        [(query, key, 1) for query, grades in LAST.qrels.items() for key in grades],
-    )
-    options += ["--splits", 2, "--resamples", 19, "--sizes", 6, "--cache", tmp_path / "cache"]
-    lines = run("tuning.py", *options, FEWEST_OTHERS=6)
-    assert re.match(r"\| invented \| 6 \| \d+% of 2 \| ", lines[-1])
-    assert run("tuning.py", *options, FEWEST_OTHERS=6) == lines  # from the cache
 
 
 def test_simulated_scorers_without_a_gain(run, monkeypatch):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks.speed import direct_loop, render, results, run, workloads
+from benchmarks.speed import direct_loop, plots, render, results, run, workloads
 from benchmarks.speed.driver import Pool, Row
 
 from tiny_models import write_classifier
@@ -78,13 +78,14 @@ def test_run_writes_all_rows(folder):
 @pytest.mark.long
 def test_tables_name_every_row(folder):
     results.write("caches", "Caches", "", ["a"], [["b"]], [], folder)
-    text = render.sections(
-        render.Speed(json.loads((folder / "speed.json").read_text())), folder, ""
-    )
+    speed = render.Speed(json.loads((folder / "speed.json").read_text()))
+    text = render.sections(speed, folder, "")
     for name in ("sentence-transformers", "secondpass, auto", "broken", "FlashRank"):
         assert f"| {name} |" in text
     assert r"no \| memory" in text
     assert "### Caches" in text
+    plots.draw(speed, folder)
+    assert "loop" in (folder / "speed-engines.svg").read_text()
 
 
 @pytest.mark.parametrize("budget", direct_loop.BUDGETS)

@@ -1,18 +1,13 @@
 """The example corpus of Python's own documentation, and the judgements that go with it."""
 
-from __future__ import annotations
-
-import importlib
 import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeAlias
 
 import pytest
+import python_docs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DATA = EXAMPLES / "data"
@@ -23,29 +18,14 @@ DATA = EXAMPLES / "data"
 SAME_TEXTS = (3, 11, 7) <= sys.version_info[:3] < (3, 12)
 MAX_MISSING_SHARE = 0.0 if SAME_TEXTS else 0.03
 
-# The examples are scripts and not a package, so a type checker can't look the class up.
-Passage: TypeAlias = Any
+
+@pytest.fixture(scope="module")
+def corpus():
+    return python_docs.passages()
 
 
 @pytest.fixture(scope="module")
-def docs() -> Iterator[ModuleType]:
-    """The example as a module; its folder is on `sys.path` for these tests only."""
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield importlib.import_module("python_docs")
-    finally:
-        sys.path.remove(str(EXAMPLES))
-        sys.modules.pop("python_docs", None)
-
-
-@pytest.fixture(scope="module")
-def corpus(docs: ModuleType) -> list[Passage]:
-    found: list[Passage] = docs.passages()
-    return found
-
-
-@pytest.fixture(scope="module")
-def questions() -> dict[str, str]:
+def questions():
     lines = (DATA / "python-docs.queries.tsv").read_text(encoding="utf-8").splitlines()
     assert all(line.count("\t") == 1 for line in lines)
     pairs = [(qid, text) for qid, _, text in (line.partition("\t") for line in lines)]
@@ -54,8 +34,8 @@ def questions() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def judgements() -> dict[str, dict[str, int]]:
-    judged: dict[str, dict[str, int]] = defaultdict(dict)
+def judgements():
+    judged = defaultdict(dict)
     for line in (DATA / "python-docs.qrels").read_text(encoding="utf-8").splitlines():
         qid, iteration, key, grade = line.split(" ")
         assert iteration == "0"
@@ -64,7 +44,7 @@ def judgements() -> dict[str, dict[str, int]]:
     return dict(judged)
 
 
-def run(code: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(code, *options):
     return subprocess.run(
         [sys.executable, *options, "-c", code],
         cwd=EXAMPLES,
@@ -75,12 +55,12 @@ def run(code: str, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_ids_are_unique(corpus: list[Passage]) -> None:
+def test_ids_are_unique(corpus):
     repeated = [id_ for id_, count in Counter(p.id for p in corpus).items() if count > 1]
     assert repeated == []
 
 
-def test_each_process_builds_the_same_in_silence() -> None:
+def test_each_process_builds_the_same_in_silence():
     code = (
         "import hashlib, python_docs;"
         "print(hashlib.sha256(repr(python_docs.passages()).encode()).hexdigest())"
@@ -91,22 +71,22 @@ def test_each_process_builds_the_same_in_silence() -> None:
     assert first.stdout == second.stdout
 
 
-def test_stripped_docstrings_are_an_error() -> None:
+def test_stripped_docstrings_are_an_error():
     done = run("import python_docs; python_docs.passages()", "-OO")
     assert done.returncode != 0
     assert "RuntimeError: this Python has no docstrings" in done.stderr
 
 
-def test_parts_of_a_text_are_numbered_from_one(docs: ModuleType, corpus: list[Passage]) -> None:
-    parts: dict[str, list[str]] = defaultdict(list)
+def test_parts_of_a_text_are_numbered_from_one(corpus):
+    parts = defaultdict(list)
     for passage in corpus:
-        parts[docs.key(passage.id)].append(passage.id)
+        parts[python_docs.key(passage.id)].append(passage.id)
     for key, ids in parts.items():
         assert ids == ([key] if len(ids) == 1 else [f"{key}#{n + 1}" for n in range(len(ids))])
 
 
-def test_one_text_has_one_name(docs: ModuleType, corpus: list[Passage]) -> None:
-    names = {docs.key(p.id) for p in corpus}
+def test_one_text_has_one_name(corpus):
+    names = {python_docs.key(p.id) for p in corpus}
     assert "os.path.join" in names
     assert "posixpath.join" not in names
     assert "random.shuffle" in names
@@ -119,23 +99,19 @@ def test_one_text_has_one_name(docs: ModuleType, corpus: list[Passage]) -> None:
     assert len(docstrings) == len(set(docstrings))
 
 
-def test_no_special_or_private_names(corpus: list[Passage]) -> None:
+def test_no_special_or_private_names(corpus):
     names = [p.id for p in corpus if p.kind != "topic"]
     assert [name for name in names if any(part[0] == "_" for part in name.split("."))] == []
 
 
-def test_every_question_is_judged_and_answered(
-    questions: dict[str, str], judgements: dict[str, dict[str, int]]
-) -> None:
+def test_every_question_is_judged_and_answered(questions, judgements):
     assert set(judgements) == set(questions)
     assert [qid for qid, grades in judgements.items() if max(grades.values()) < 2] == []
     assert {grade for grades in judgements.values() for grade in grades.values()} == {0, 1, 2, 3}
 
 
-def test_relevant_keys_are_in_the_corpus(
-    docs: ModuleType, corpus: list[Passage], judgements: dict[str, dict[str, int]]
-) -> None:
-    known = {docs.key(p.id) for p in corpus}
+def test_relevant_keys_are_in_the_corpus(corpus, judgements):
+    known = {python_docs.key(p.id) for p in corpus}
     relevant = {key for grades in judgements.values() for key, grade in grades.items() if grade}
     missing = sorted(relevant - known)
     assert len(missing) <= MAX_MISSING_SHARE * len(relevant), missing

@@ -105,6 +105,20 @@ def test_python_of_the_pages_runs(page, local_servers, monkeypatch, capsys):
         assert (page.parent / link).exists(), link
 
 
+@pytest.fixture
+def own_model(monkeypatch):
+    """Runs the program with the reader's model: its exit code, and the requests to the model."""
+
+    def run_with(step, *arguments):
+        with FakeProvider(step) as provider:
+            monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
+            monkeypatch.setenv("LLM_MODEL", "m")
+            return plain_rag.main([*arguments]), provider.requests
+
+    return run_with
+
+
 class TestPlainRag:
     def test_without_a_key_the_answer_says_that_it_is_scripted(self, capsys):
         assert plain_rag.main([]) == 0
@@ -116,18 +130,14 @@ class TestPlainRag:
         assert printed.err.startswith("Scripted model (no OPENAI_API_KEY is set)")
 
     @pytest.mark.parametrize("llm_rerank", [False, True])
-    def test_with_the_readers_model(self, llm_rerank, monkeypatch, capsys):
+    def test_with_the_readers_model(self, llm_rerank, own_model, capsys):
         def step(request):
             text = fake.reply_text(request) if request.labels else "Ride without its help [1]."
             return [fake.http(200, fake.envelope(request, text))]
 
-        with FakeProvider(step) as provider:
-            monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
-            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
-            monkeypatch.setenv("LLM_MODEL", "m")
-            assert plain_rag.main(["--llm-rerank"] * llm_rerank) == 0
-        assert len(provider.requests) == 1 + llm_rerank
-        answering = provider.requests[-1]
+        code, requests = own_model(step, *["--llm-rerank"] * llm_rerank)
+        assert (code, len(requests)) == (0, 1 + llm_rerank)
+        answering = requests[-1]
         assert (answering.key, answering.body["model"]) == ("sk-test-SECRET", "m")
         assert answering.messages[1].startswith("Sources:\n[1] ")
         assert answering.messages[1].endswith("Question: The screen says E71, what now?")
@@ -135,12 +145,8 @@ class TestPlainRag:
         assert printed.out.endswith("Ride without its help [1].\n")
         assert printed.err == ""
 
-    def test_a_model_that_fails(self, monkeypatch, capsys):
-        with FakeProvider(fake.status(401)) as provider:
-            monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
-            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
-            monkeypatch.setenv("LLM_MODEL", "m")
-            assert plain_rag.main([]) == 1
+    def test_a_model_that_fails(self, own_model, capsys):
+        assert own_model(fake.status(401))[0] == 1
         printed = capsys.readouterr()
         assert rows(printed.out)[0] == "e71"
         assert "failed: AuthenticationError" in printed.err

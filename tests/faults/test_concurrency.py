@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from raw_http import until
 from rotation import rotated
 from secondpass import Reranker
 
@@ -49,14 +50,6 @@ def facts(ranking):
     usage = ranking.report.usage
     scores = [item.rerank_score for item in ranking]
     return ranking.order, scores, ranking.report.status, usage.calls, usage.input_tokens
-
-
-def until(condition):
-    """Wait for a condition, at most a minute."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def in_threads(rank):
@@ -310,8 +303,8 @@ def test_close_while_ranking(provider, shared):
     assert reranker.rerank("q", given(1)).report.status == "ok"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@NEEDS_FORK
+@IGNORES_FORKS
 @pytest.mark.parametrize(("flavour", "used"), rotated(FLAVOURS, [True, False]))
 def test_child_process_ranks_alike(provider, shared, flavour, used):
     """As under servers that load everything and then fork their workers."""
@@ -320,51 +313,28 @@ def test_child_process_ranks_alike(provider, shared, flavour, used):
     expected = reranker.rerank("q", given(1)).order
     if not used:
         reranker = shared(flavour)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            ranking = reranker.rerank("q", given(1))
-            again = asyncio.run(reranker.arerank("q", given(1)))
-            answer = pickle.dumps(
-                (ranking.order, again.order, ranking.report.status, again.report.status)
-            )
-            os.write(writer, answer)
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        assert pickle.loads(pipe.read()) == (expected, expected, "ok", "ok")
-    os.waitpid(child, 0)
+
+    def ranks_alike():
+        rankings = reranker.rerank("q", given(1)), asyncio.run(reranker.arerank("q", given(1)))
+        return {(one.order, one.report.status) for one in rankings} == {(expected, "ok")}
+
+    assert ended_well(run_child(ranks_alike))
     # The parent's connections are its own still.
     assert reranker.rerank("q", given(1)).order == expected
     assert reranker.rerank("q", given(2)).report.status == "ok"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@NEEDS_FORK
+@IGNORES_FORKS
 def test_fork_during_a_ranking(provider, shared):
     provider.play(fake.good(after=0.3))
     reranker = shared()
-    result = []
-    thread = threading.Thread(target=lambda: result.append(reranker.rerank("q", given(1))))
-    thread.start()
-    until(lambda: provider.requests)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            os.write(writer, reranker.rerank("q", given(1)).report.status.encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        assert pipe.read() == b"ok"
-    os.waitpid(child, 0)
-    thread.join()
-    assert result[0].report.status == "ok"
+    with ThreadPoolExecutor(1) as pool:
+        ranking = pool.submit(reranker.rerank, "q", given(1))
+        until(lambda: provider.requests)
+        child = run_child(lambda: reranker.rerank("q", given(1)).report.status == "ok")
+        assert ended_well(child)
+        assert ranking.result().report.status == "ok"
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

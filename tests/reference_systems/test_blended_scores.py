@@ -133,6 +133,12 @@ def test_an_original_that_is_missing_is_told(provider, make, rank):
     assert (issue.code, issue.ids) == ("original_missing", ("b",))
 
 
+def test_memories_without_any_original_are_no_issue(provider, make):
+    ranking = make().rerank("q", [{"text": "x"}, {"text": "y"}, {"text": "z"}, {"text": "w"}])
+    assert ranking.order == (3, 2, 1, 0)
+    assert ranking.report.issues == ()
+
+
 # ---------------------------------------------------------------------- replies
 
 READ = {

@@ -84,16 +84,18 @@ def provider(monkeypatch):
         yield running
 
 
+def graded_by(provider):
+    """A configuration that asks a provider, five candidates at a time; an input token costs 1."""
+    return (
+        "method: {type: graded, batch_size: 5, llm: {type: openai, model: m, "
+        f"prices: {{input: 1000000, output: 0}}, base_url: '{provider.base_url('openai')}'}}}}\n"
+    )
+
+
 @pytest.fixture
 def graded(write, provider):
-    """A configuration that asks the provider, two questions a query; an input token costs 1."""
-    prices = "{input: 1000000, output: 0}"
-    return write(
-        "graded.yaml",
-        "method: {type: graded, batch_size: 5, "
-        f"llm: {{type: openai, model: m, prices: {prices}, "
-        f"base_url: '{provider.base_url('openai')}'}}}}\n",
-    )
+    """The configuration of a provider that answers: two questions a query."""
+    return write("graded.yaml", graded_by(provider))
 
 
 @pytest.fixture
@@ -106,13 +108,8 @@ def unasked():
 
 @pytest.fixture
 def priced(write, unasked):
-    """A configuration that would ask it, five candidates at a time; an input token costs 1."""
-    return write(
-        "graded.yaml",
-        "method: {type: graded, batch_size: 5, llm: {type: openai, model: m, "
-        f"prices: {{input: 1000000, output: 0}}, base_url: '{unasked.base_url('openai')}'}}}}\n"
-        "fallback: [lexical]\n",
-    )
+    """A configuration that would ask it."""
+    return write("graded.yaml", graded_by(unasked) + "fallback: [lexical]\n")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint_folders import edit
-from tiny_models import once
+from tiny_models import TINY_CAUSAL, once
 
 CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|embed_token|>", "<|rerank_token|>")
 THINK = ("<think>", "</think>")
@@ -55,19 +55,8 @@ def bytes_tokenizer(special: Sequence[str] = CHAT, added: Sequence[str] = THINK)
 
 
 def _sizes(tokenizer: Any, **more: Any) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "intermediate_size": 64,
-        "max_position_embeddings": 1024,
-        "initializer_range": 0.5,
-        "pad_token_id": tokenizer.pad_token_id,
-        **more,
-    }
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 1024}
+    return {**TINY_CAUSAL, **sizes, "pad_token_id": tokenizer.pad_token_id, **more}
 
 
 @once

@@ -15,25 +15,30 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 warnings.simplefilter("ignore")
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
-CLIENTS: dict[str, Callable[..., list[int]]] = {}
+Client: TypeAlias = Callable[..., list[int]]
+"""The indices of results, by base URL, key, query, documents and number of results."""
+CLIENTS: dict[str, Client] = {}
 
 
-def _ask(function: Callable[..., list[int]], prefix: str, url: str, *rest: Any) -> list[int]:
-    return function(url + prefix, *rest)
-
-
-def client(*prefixes: str) -> Callable[[Callable[..., list[int]]], Callable[..., list[int]]]:
+def _register(name: str, ask: Client, *prefixes: str) -> None:
     """Register a client with the prefixes of its base URL."""
+    for prefix in prefixes:
+        CLIENTS[f"{name} {prefix}".strip()] = lambda url, *rest, prefix=prefix: ask(
+            url + prefix, *rest
+        )
 
-    def register(function: Callable[..., list[int]]) -> Callable[..., list[int]]:
-        for prefix in prefixes:
-            CLIENTS[f"{function.__name__} {prefix}".strip()] = partial(_ask, function, prefix)
+
+def client(*prefixes: str) -> Callable[[Client], Client]:
+    """Register a function as a client."""
+
+    def register(function: Client) -> Client:
+        _register(function.__name__, function, *prefixes)
         return function
 
     return register
@@ -105,34 +110,15 @@ def _litellm(provider: str, url: str, key: str, query: str, documents: Any, top:
     return [row["index"] for row in found.results]
 
 
-@client("", "/cohere")
-def litellm_cohere(*arguments: Any) -> list[int]:
-    return _litellm("cohere", *arguments)
-
-
-@client("")
-def litellm_jina(*arguments: Any) -> list[int]:
-    return _litellm("jina_ai", *arguments)
-
-
-@client("/infinity")
-def litellm_infinity(*arguments: Any) -> list[int]:
-    return _litellm("infinity", *arguments)
-
-
-@client("", "/vllm")
-def litellm_vllm(*arguments: Any) -> list[int]:
-    return _litellm("hosted_vllm", *arguments)
-
-
-@client("", "/tei")
-def litellm_huggingface(*arguments: Any) -> list[int]:
-    return _litellm("huggingface", *arguments)
-
-
-@client("/voyage")
-def litellm_voyage(*arguments: Any) -> list[int]:
-    return _litellm("voyage", *arguments)
+for _name, _provider, _prefixes in (
+    ("cohere", "cohere", ("", "/cohere")),
+    ("jina", "jina_ai", ("",)),
+    ("infinity", "infinity", ("/infinity",)),
+    ("vllm", "hosted_vllm", ("", "/vllm")),
+    ("huggingface", "huggingface", ("", "/tei")),
+    ("voyage", "voyage", ("/voyage",)),
+):
+    _register(f"litellm_{_name}", partial(_litellm, _provider), *_prefixes)
 
 
 def _haystack(ranker: Any, query: str, documents: list[str]) -> list[int]:

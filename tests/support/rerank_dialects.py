@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 NUMBERS = ["3 a", "9 b", "5 c"]
@@ -188,22 +188,6 @@ DIALECTS = {
         usage=USED,
         tokens=77,
     ),
-    "nvidia_nim": Dialect(
-        "/v1/ranking",
-        {
-            "model": "m",
-            "query": {"text": "q"},
-            "passages": [{"text": text} for text in NUMBERS],
-            "truncate": "END",
-        },
-        documents="passages",
-        rows="rankings",
-        score="logit",
-        kind="logit",
-        most=512,
-        usage=USED,
-        tokens=77,
-    ),
     "deepinfra": Dialect(
         "/v1/inference/m",
         {"queries": ["q", "q", "q"], "documents": NUMBERS},
@@ -351,6 +335,7 @@ DIALECTS = {
         named=True,
     ),
 }
+DIALECTS["nvidia_nim"] = replace(DIALECTS["nvidia"], path="/v1/ranking", hosted=None)
 SIGNED = ("bedrock",)
 """Those that take no key."""
 HOSTED = [api for api, dialect in DIALECTS.items() if dialect.hosted]

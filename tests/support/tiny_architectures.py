@@ -7,36 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiny_models import WORDS, once
+from tiny_models import TINY, WORDS, once
 
 _LETTERS = WORDS[5:]
 _SIZES = {
+    **TINY,
     "vocab_size": 40,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
     "max_position_embeddings": 66,
-    "initializer_range": 0.5,
     "num_labels": 1,
     "pad_token_id": 0,
 }
-
-
-def _distilbert() -> Any:
-    from transformers import DistilBertConfig
-
-    return DistilBertConfig(
-        vocab_size=40,
-        dim=32,
-        n_layers=2,
-        n_heads=2,
-        hidden_dim=64,
-        max_position_embeddings=66,
-        initializer_range=0.5,
-        num_labels=1,
-        pad_token_id=0,
-    )
 
 
 def _of(name: str, **more: Any) -> Callable[[], Any]:
@@ -52,7 +32,7 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "bert": _of("BertConfig"),
     "roberta": _of("RobertaConfig"),
     "xlm-roberta": _of("XLMRobertaConfig"),
-    "distilbert": _distilbert,
+    "distilbert": _of("DistilBertConfig", hidden_dim=64),
     "electra": _of("ElectraConfig", embedding_size=16),
     "deberta-v2": _of(
         "DebertaV2Config",

@@ -11,6 +11,16 @@ from typing import Concatenate, ParamSpec
 
 P = ParamSpec("P")
 
+TINY = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "initializer_range": 0.5,  # scores that spread, without training
+}
+"""Sizes of encoders."""
+TINY_CAUSAL = {**TINY, "num_key_value_heads": 2, "head_dim": 16}
+
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran yes no query food".split()
 
 
@@ -45,14 +55,7 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        num_labels=labels,
-        initializer_range=0.5,  # scores that spread, without training
+        vocab_size=len(WORDS), max_position_embeddings=64, num_labels=labels, **TINY
     )
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=64)
@@ -98,16 +101,7 @@ def write_raw_causal(folder: Path, *, tied: bool = False) -> Path:
     fast.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=len(ids),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=16,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-        tie_word_embeddings=tied,
+        vocab_size=len(ids), max_position_embeddings=64, tie_word_embeddings=tied, **TINY_CAUSAL
     )
     Qwen3ForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
@@ -155,15 +149,9 @@ def write_chat_reranker(folder: Path) -> Path:
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=len(fast),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=16,
-        intermediate_size=64,
         max_position_embeddings=192,
-        initializer_range=0.5,
         pad_token_id=fast.pad_token_id,
+        **TINY_CAUSAL,
     )
     base = folder.with_name(f"{folder.name}-base")
     Qwen3ForCausalLM(config).save_pretrained(base)

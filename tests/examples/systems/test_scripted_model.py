@@ -14,6 +14,16 @@ def candidates():
     return [{"id": f"d{at}", "text": text} for at, text in enumerate(TEXTS)]
 
 
+def ranked(method, given, **options):
+    """The ranking by a method with the scripted model, and the prompts that it was sent."""
+    with ScriptedModel() as model:
+        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
+        reranker = Reranker.from_config({"method": {**method, "llm": llm}})
+        ranking = reranker.rerank(QUERY, given, **options)
+        reranker.close()
+    return ranking, model.prompts
+
+
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
 @pytest.mark.parametrize(
     "method",
@@ -27,11 +37,7 @@ def candidates():
     ids=lambda method: "-".join(map(str, method.values())),
 )
 def test_every_form_of_reply(method, labels):
-    with ScriptedModel() as model:
-        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
-        reranker = Reranker.from_config({"method": {**method, "labels": labels, "llm": llm}})
-        ranking = reranker.rerank(QUERY, candidates())
-        reranker.close()
+    ranking, _ = ranked({**method, "labels": labels}, candidates())
     assert (ranking.report.status, ranking.report.issues) == ("ok", ())
     assert ranking.order == ORDER
     assert NAME in ranking.report.method
@@ -41,25 +47,16 @@ def test_every_form_of_reply(method, labels):
 
 
 def test_the_context_counts():
-    with ScriptedModel() as model:
-        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
-        reranker = Reranker.from_config({"method": {"type": "listwise", "llm": llm}})
-        ranking = reranker.rerank(QUERY, candidates(), context="A car with wheels")
-        reranker.close()
+    ranking, [prompt] = ranked({"type": "listwise"}, candidates(), context="A car with wheels")
     assert ranking.order == (0, 1, 2, 3)
-    [prompt] = model.prompts
     assert prompt.context == "A car with wheels"
     assert [word_overlap(prompt, text) for text in TEXTS] == [1, 1, 0.5, 0]
 
 
 def test_markup_in_texts_is_read_as_text():
     texts = ['<doc id="x">green tea</doc>', "green", 'a "quoted" & <b>bold</b> text']
-    with ScriptedModel() as model:
-        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
-        reranker = Reranker.from_config({"method": {"type": "listwise", "llm": llm}})
-        reranker.rerank(QUERY, texts)
-        reranker.close()
-    assert list(model.prompts[0].documents.values()) == texts
+    _, [prompt] = ranked({"type": "listwise"}, texts)
+    assert list(prompt.documents.values()) == texts
 
 
 # ---------------------------------------------------------------------- the choice of a model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from fake_provider.replies import (
     rerank_envelope,
     rerank_rows,
 )
-from fake_provider.requests import Grade, Request, Step, Wire
-from fake_provider.steps import by_api, changed, good_but, http
+from fake_provider.requests import Grade, Request, Step
+from fake_provider.steps import answered, by_api, changed, good_but, http
 
 
 def without_choices(empty: bool) -> Step:
@@ -46,59 +46,52 @@ def content(value: Any) -> Step:
 def text_in_parts() -> Step:
     """The text as a list of two parts, which some servers send and some APIs allow."""
 
-    def change(make: Callable[[str], dict[str, Any]]) -> Step:
-        def step(request: Request) -> Iterator[Wire]:
-            text = reply_text(request)
-            parts = [make(text[:9]), make(text[9:])]
-            reply = envelope(request, text)
-            if request.api == "anthropic":
-                reply["content"] = parts
-            elif request.api == "google":
-                reply["candidates"][0]["content"]["parts"] = parts
-            else:
-                reply["choices"][0]["message"]["content"] = parts
-            yield http(200, reply)
+    def make(request: Request) -> Any:
+        text = reply_text(request)
+        kind = {} if request.api == "google" else {"type": "text"}
+        parts = [{**kind, "text": text[:9]}, {**kind, "text": text[9:]}]
+        reply = envelope(request, text)
+        if request.api == "anthropic":
+            reply["content"] = parts
+        elif request.api == "google":
+            reply["candidates"][0]["content"]["parts"] = parts
+        else:
+            reply["choices"][0]["message"]["content"] = parts
+        return reply
 
-        return step
-
-    return by_api(
-        google=change(lambda text: {"text": text}),
-        other=change(lambda text: {"type": "text", "text": text}),
-    )
+    return answered(make)
 
 
 def cut_off() -> Step:
     """The reply ends in the middle of its JSON, at the largest number of tokens."""
 
-    def step(request: Request) -> Iterator[Wire]:
+    def make(request: Request) -> Any:
         text = reply_text(request)
-        reply = envelope(request, text[: len(text) // 2])
-        _finish(request, reply, "length", "max_tokens", "MAX_TOKENS")
-        yield http(200, reply)
+        return _out_of_tokens(request, envelope(request, text[: len(text) // 2]))
 
-    return step
+    return answered(make)
 
 
 def cut_off_before_the_first_word() -> Step:
     """All tokens went into thinking, and the text is empty."""
 
-    def step(request: Request) -> Iterator[Wire]:
+    def make(request: Request) -> Any:
         reply = envelope(request, "")
         if request.api == "google":
             reply["candidates"][0]["content"] = {"role": "model"}
-        _finish(request, reply, "length", "max_tokens", "MAX_TOKENS")
-        yield http(200, reply)
+        return _out_of_tokens(request, reply)
 
-    return step
+    return answered(make)
 
 
-def _finish(request: Request, reply: Any, openai: str, anthropic: str, google: str) -> None:
+def _out_of_tokens(request: Request, reply: Any) -> Any:
     if request.api == "anthropic":
-        reply["stop_reason"] = anthropic
+        reply["stop_reason"] = "max_tokens"
     elif request.api == "google":
-        reply["candidates"][0]["finishReason"] = google
+        reply["candidates"][0]["finishReason"] = "MAX_TOKENS"
     else:
-        reply["choices"][0]["finish_reason"] = openai
+        reply["choices"][0]["finish_reason"] = "length"
+    return reply
 
 
 def tool_call_instead() -> Step:
@@ -199,12 +192,11 @@ class Answer:
 def says(make: Callable[[Answer], Any], grade: Grade = by_number) -> Step:
     """The text that a function makes of the right answer; what is not a string is made JSON."""
 
-    def step(request: Request) -> Iterator[Wire]:
-        reply = make(Answer(grades_of(request, grade)))
-        text = reply if isinstance(reply, str) else json.dumps(reply)
-        yield http(200, envelope(request, text))
+    def reply(request: Request) -> Any:
+        made = make(Answer(grades_of(request, grade)))
+        return envelope(request, made if isinstance(made, str) else json.dumps(made))
 
-    return step
+    return answered(reply)
 
 
 def replying(
@@ -212,12 +204,12 @@ def replying(
 ) -> Step:
     """This text, with the log probabilities of its tokens; a function may change the envelope."""
 
-    def step(request: Request) -> Iterator[Wire]:
+    def make(request: Request) -> Any:
         reply = with_logprobs(envelope(request, text), request, tokens)
         change(reply)
-        yield http(200, reply)
+        return reply
 
-    return step
+    return answered(make)
 
 
 def logprobs_of_completions(text: str, *tokens: Token) -> Step:
@@ -254,13 +246,11 @@ RERANK_FAULTS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
     """The reply of a rerank API whose rows a function has changed."""
 
-    def step(request: Request) -> Iterator[Wire]:
+    def make(request: Request) -> Any:
         rows = change(rerank_rows(request))
         if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            yield http(200, rerank_envelope(request, rows))
-            return
-        reply = rerank_envelope(request, [])
+            return rerank_envelope(request, rows)
         api = request.rerank
-        yield http(200, {**reply, **api.around(rows)} if api and api.rows else rows)
+        return {**rerank_envelope(request, []), **api.around(rows)} if api and api.rows else rows
 
-    return step
+    return answered(make)

@@ -26,11 +26,7 @@ def good(
     def step(request: Request) -> Iterator[Wire]:
         if after:
             yield Pause(after)
-        if request.rerank:
-            yield http(200, rerank_envelope(request, rerank_rows(request, grade)))
-        else:
-            reply = envelope(request, reply_text(request, grade, form, bare))
-            yield http(200, with_logprobs(reply, request, good_tokens(request, grade)))
+        yield http(200, _good_reply(request, grade, form, bare))
 
     return step
 
@@ -54,12 +50,23 @@ def raw(*parts: Wire) -> Step:
     return lambda _request: iter(parts)
 
 
+def answered(make: Callable[[Request], Any]) -> Step:
+    """A response of status 200 with what a function makes of the request."""
+    return lambda request: [http(200, make(request))]
+
+
+def _good_reply(
+    request: Request, grade: Grade = by_number, form: str = "auto", bare: bool = False
+) -> Any:
+    if request.rerank:
+        return rerank_envelope(request, rerank_rows(request, grade))
+    reply = envelope(request, reply_text(request, grade, form, bare))
+    return with_logprobs(reply, request, good_tokens(request, grade))
+
+
 def good_bytes(request: Request) -> bytes:
     """The JSON of a whole good reply, envelope included."""
-    if request.rerank:
-        return json.dumps(rerank_envelope(request, rerank_rows(request))).encode()
-    reply = envelope(request, reply_text(request))
-    return json.dumps(with_logprobs(reply, request, good_tokens(request))).encode()
+    return json.dumps(_good_reply(request)).encode()
 
 
 def good_but(change: Callable[[Request, bytes], Iterable[Wire]]) -> Step:
@@ -91,14 +98,14 @@ def refusing(
 def changed(change: Callable[[Any], object], text: str | None = None) -> Step:
     """A good reply, after a function has changed its envelope in place."""
 
-    def step(request: Request) -> Iterator[Wire]:
+    def make(request: Request) -> Any:
         reply = envelope(request, reply_text(request) if text is None else text)
         if text is None:
             with_logprobs(reply, request, good_tokens(request))
         change(reply)
-        yield http(200, reply)
+        return reply
 
-    return step
+    return answered(make)
 
 
 def body(value: Any, kind: str = "application/json") -> Step:

@@ -10,7 +10,7 @@ from email.utils import formatdate
 from functools import cache
 
 from fake_provider.requests import End, Pause, Request, Step, Wire
-from fake_provider.steps import good_bytes, http, raw
+from fake_provider.steps import good_but, good_bytes, http, raw
 
 
 def silence() -> Step:
@@ -116,23 +116,18 @@ def gzip_bomb(megabytes: int = 256) -> Step:
 def encoded(encoding: str, truthfully: bool = False) -> Step:
     """A good reply that claims an encoding; truthfully only with gzip."""
 
-    def step(request: Request) -> Iterator[Wire]:
-        body = good_bytes(request)
+    def pack(_request: Request, body: bytes) -> list[Wire]:
         packed = gzip.compress(body) if truthfully else body
-        yield http(200, packed, {"Content-Encoding": encoding})
+        return [http(200, packed, {"Content-Encoding": encoding})]
 
-    return step
+    return good_but(pack)
 
 
 def many_headers(count: int, length: int) -> Step:
     """A good reply under a great many headers."""
 
-    def step(request: Request) -> Iterator[Wire]:
-        yield http(
-            200, good_bytes(request), {f"X-Filler-{index}": "x" * length for index in range(count)}
-        )
-
-    return step
+    fillers = {f"X-Filler-{index}": "x" * length for index in range(count)}
+    return good_but(lambda _request, body: [http(200, body, fillers)])
 
 
 def http_date(seconds_from_now: float) -> str:
