@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -366,7 +366,7 @@ def _outcomes(
         num_gpus=crew.gpus or None,
         fn_constructor_kwargs={
             "config": with_share(config, job.workers.concurrency, crew.count),
-            "choices": asdict(job.choices),
+            "choices": job.choices,
             "folder": located(job.output),
             "cpus": crew.cpus,
             "coordinator": coordinator,

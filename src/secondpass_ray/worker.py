@@ -127,7 +127,7 @@ class BlockWorker:
 
     Args:
         config: its variables and keys are read in this process.
-        choices: arguments of :class:`~secondpass_ray.ranking.Choices`.
+        choices: options of all rows.
         folder: of the job.
         cpus: CPUs of the worker, and threads of its model.
         coordinator: the actor that all workers share.
@@ -138,14 +138,14 @@ class BlockWorker:
         self,
         *,
         config: Mapping[str, Any],
-        choices: Mapping[str, Any],
+        choices: Choices,
         folder: str,
         cpus: float,
         coordinator: Any,
         budget: bool,
     ) -> None:
         use_cpus(cpus)
-        self._config, self._choices, self._folder = config, Choices(**choices), folder
+        self._config, self._choices, self._folder = config, choices, folder
         self._coordinator, self._budget = coordinator, budget
         self._ranker: RowRanker | None = None
         self._spending: Spending | None = None

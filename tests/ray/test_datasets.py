@@ -77,6 +77,7 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
 
         def __init__(self):
             from secondpass_ray.datasets import DatasetWorker
+            from secondpass_ray.ranking import Choices
 
             class Ranker:
                 lines = None
@@ -84,7 +85,7 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
                 def parse(self, row):
                     raise KeyError(row.content)
 
-            self._worker = DatasetWorker({"method": "lexical"}, {"options": {}}, 1)
+            self._worker = DatasetWorker({"method": "lexical"}, Choices({}), 1)
             self._worker._ranker = Ranker()
 
         def __call__(self, table):
