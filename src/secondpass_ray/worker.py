@@ -49,9 +49,7 @@ class Spending:
         # A sum of the ranking may differ from that of its plan in the last digit.
         tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
         self._reranker.limits = changed(
-            self._limits,
-            tokens=tokens or self._limits.tokens,
-            cost=cost or self._limits.cost,
+            self._limits, tokens=tokens or self._limits.tokens, cost=cost or self._limits.cost
         )
         return [most] * len(needs)
 

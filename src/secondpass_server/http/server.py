@@ -48,10 +48,7 @@ class Connections:
     """
 
     def __init__(
-        self,
-        most: int,
-        counts: Metrics | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, most: int, counts: Metrics | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.most = most
         self.closing = False

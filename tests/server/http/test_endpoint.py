@@ -82,8 +82,7 @@ class Marking:
 @pytest.mark.parametrize(
     ("fields", "settings"),
     rotated(
-        [["text"], ["title", "text"], ["text", "title"]],
-        [{}, {"dedupe": True}, {"floor": 0.2}],
+        [["text"], ["title", "text"], ["text", "title"]], [{}, {"dedupe": True}, {"floor": 0.2}]
     ),
 )
 def test_spans_of_the_process(fields, settings, serving):

@@ -94,12 +94,7 @@ REQUESTS = {
         "results relevance_score document",
         RANKS,
     ),
-    "llama.cpp": (
-        "/llama_cpp/v1/rerank",
-        {"documents": TEXTS},
-        "results relevance_score",
-        LENGTHS,
-    ),
+    "llama.cpp": ("/llama_cpp/v1/rerank", {"documents": TEXTS}, "results relevance_score", LENGTHS),
     "mixedbread": (
         "/v1/reranking",
         {"input": TEXTS, "model": "m", "return_input": True, "top_k": 3},
