@@ -123,13 +123,8 @@ class Outcome:
 class BlockWorker:
     """Ranks blocks of the input, and writes parts of the output.
 
-    Args:
-        config: its variables and keys are read in this process.
-        choices: options of all rows.
-        folder: of the job.
-        cpus: CPUs of the worker, and threads of its model.
-        coordinator: the actor that all workers share.
-        budget: whether to reserve the maximum use of rows there before they are ranked.
+    Variables and keys are read in this process. With a budget, the maximum use of rows is reserved
+    at the coordinator, which all workers share, before they are ranked.
     """
 
     def __init__(

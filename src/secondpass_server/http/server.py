@@ -300,13 +300,8 @@ def _most_connections(max_requests: int) -> int:
 class Server(uvicorn.Server):
     """uvicorn's server, which drains before it stops listening, and answers what was sent by then.
 
-    Args:
-        plan: limits, times and certificate.
-        application: of :func:`create_app`, or another one.
-        early: has an item if SIGTERM came before the server took signals.
-
-    Attributes:
-        cut_off: number of requests that had not finished after the grace period.
+    ``early`` has an item if SIGTERM came before the server took signals; ``cut_off`` is the number
+    of requests that had not finished after the grace period.
     """
 
     def __init__(self, plan: Plan, application: Any, early: Sequence[int] = ()) -> None:

@@ -252,9 +252,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Which variables are set, and which addresses can be reached.
 
-    Args:
-        config: a configuration, which need not be valid. None: those of every provider and preset;
-            addresses only where their variable, or that of the key, is set.
+    The configuration need not be valid. Without one, they are those of every provider and preset;
+    addresses only where their variable, or that of the key, is set.
     """
     from secondpass.apis.decision_descriptions import DECISION_APIS
     from secondpass.apis.descriptions import APIS
