@@ -23,7 +23,7 @@ def test_every_row_is_asked_about(repair):
         for number, one in enumerate(requests(12)):
             row = Row(number, "f", number + 1, json.dumps(one).encode())
             parsed = ranker.parse(row)
-            (need,) = spending.needs([parsed])
+            need = spending.need([parsed])
             ranked = ranker.lines([row], [parsed])
             (usage,) = ranked.usages
             assert usage.calls >= 1, ranked.lines
