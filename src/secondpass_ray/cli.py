@@ -71,8 +71,7 @@ def job(
         typer.Option(min=0, help="GPUs of each worker. Default: 1 if there are GPUs, else 0."),
     ] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option(min=1, help="Concurrent requests to services, over all workers."),
+        int | None, typer.Option(min=1, help="Concurrent requests to services, over all workers.")
     ] = None,
     max_tokens: Annotated[
         int | None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from secondpass import InputError
@@ -83,7 +82,7 @@ def rerank_dataset(
         num_gpus=chosen.gpus or None,
         fn_constructor_kwargs={
             "config": with_share(mapping, concurrency, chosen.count),
-            "choices": asdict(Choices({}, text=text, timings=timings, batch=batch_size)),
+            "choices": Choices({}, text=text, timings=timings, batch=batch_size),
             "cpus": chosen.cpus,
         },
     )
@@ -92,9 +91,9 @@ def rerank_dataset(
 class DatasetWorker:
     """Ranks the rows of tables in a process of its own."""
 
-    def __init__(self, config: Mapping[str, Any], choices: Mapping[str, Any], cpus: int) -> None:
+    def __init__(self, config: Mapping[str, Any], choices: Choices, cpus: int) -> None:
         use_cpus(cpus)
-        self._ranker = RowRanker(load(config), Choices(**choices))
+        self._ranker = RowRanker(load(config), choices)
 
     def __call__(self, table: Any) -> Any:
         """Add the rankings to a table."""

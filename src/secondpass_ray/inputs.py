@@ -11,14 +11,7 @@ from secondpass import InputError
 from secondpass.formats.shared import read_queries
 from secondpass.types import Progress
 from secondpass_ray.blocks import Block
-from secondpass_ray.scanning import (
-    NOT_A_FILE,
-    PACKED_LINES,
-    InputFile,
-    hash_of,
-    input_files,
-    scan,
-)
+from secondpass_ray.scanning import NOT_A_FILE, PACKED_LINES, InputFile, hash_of, input_files, scan
 from secondpass_ray.staging import packed_lines, run_lines, staged
 from secondpass_ray.storage import in_parallel, is_within, located, stamp
 

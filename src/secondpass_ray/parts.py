@@ -137,15 +137,10 @@ def count_parts(folder: str, parts: Sequence[Part], files: Mapping[str, int]) ->
 
 
 def missing(blocks: Iterable[Block], parts: Sequence[Part], rows: int) -> Iterator[Todo]:
-    """The rows that no part has, in pieces of blocks.
+    """The rows that no part has, in pieces of blocks of at most this number of rows.
 
     A block is always divided at the same rows, so that pieces of two runs are equal, or one of them
-    contains the other.
-
-    Args:
-        blocks: in order.
-        parts: in order, without common rows.
-        rows: maximum number of rows of a piece; more if the block would have too many pieces.
+    contains the other. Pieces are larger where a block would have too many.
     """
     waiting = list(reversed(parts))
     for block in blocks:

@@ -32,15 +32,7 @@ _MOST_BYTES = 32_000_000
 
 @dataclass(frozen=True)
 class Choices:
-    """The options of all rows, besides the configuration.
-
-    Attributes:
-        options: default call options; a request may have its own.
-        context: default context; a request may have its own.
-        text: whether rankings have texts and metadata.
-        timings: whether reports have durations.
-        batch: number of rows that are ranked together.
-    """
+    """The options of all rows, besides the configuration; a request may have its own."""
 
     options: Mapping[str, Any]
     context: Any = None

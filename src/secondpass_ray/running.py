@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +122,7 @@ class JobFolder:
             raise InputError(f"{self.name}: {problem}; use --force to start again")
 
     def begin(self, made_of: Mapping[str, str], blocks: Sequence[Block], piece: int) -> None:
-        """Write the state of a new job.
-
-        Args:
-            made_of: hashes of the input and the settings, which must not change.
-            blocks: of the input.
-            piece: number of rows of a part.
-        """
+        """Write the state of a new job, whose input and settings have these hashes."""
         state = {
             "format": _FORMAT,
             "made_of": dict(made_of),
@@ -247,14 +241,7 @@ def run_job(
     progress: Progress = no_progress,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> JobResult:
-    """Rank all rows of an input, and write them to a folder.
-
-    Args:
-        job: the job.
-        resume: continue the job in the folder.
-        force: delete the job in the folder.
-        progress: called with a label, the number of rows done, and the total.
-        warn: called with each warning.
+    """Rank all rows of an input, and write them to a folder; continue or delete a job in it.
 
     Raises:
         ConfigurationError: the configuration holds a key.
@@ -366,7 +353,7 @@ def _outcomes(
         num_gpus=crew.gpus or None,
         fn_constructor_kwargs={
             "config": with_share(config, job.workers.concurrency, crew.count),
-            "choices": asdict(job.choices),
+            "choices": job.choices,
             "folder": located(job.output),
             "cpus": crew.cpus,
             "coordinator": coordinator,

@@ -64,14 +64,9 @@ def input_files(name: str) -> list[InputFile]:
 def scan(
     file: InputFile, source: str, rows: int, first: int, progress: Callable[[int], None]
 ) -> tuple[list[Block], str]:
-    """The blocks of a file that is not compressed, and the hash of its content.
+    """The blocks of a file that is not compressed, from row ``first`` on, and its hash.
 
-    Args:
-        file: the file.
-        source: its name in messages.
-        rows: maximum number of rows of a block.
-        first: number of its first row in the input.
-        progress: called with the number of rows of the input so far.
+    ``source`` is its name in messages; a block has at most this number of rows.
     """
     if file.form == PARQUET:
         return _parquet_blocks(file.name, source, rows, first), hash_of(file.name)

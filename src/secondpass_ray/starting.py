@@ -44,10 +44,8 @@ def imported() -> Any:
 def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
     """Ray, connected to a cluster within the block; an existing connection is used, and kept.
 
-    Args:
-        address: of an existing cluster; None: start one on this machine, which other machines
-            cannot reach.
-        cpus: minimum number of CPUs of a local cluster; None: those of the machine.
+    Without an address, one is started on this machine, with at least these CPUs, which other
+    machines cannot reach.
     """
     ray = imported()
     if ray.is_initialized():

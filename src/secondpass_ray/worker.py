@@ -42,18 +42,15 @@ class Spending:
         self._reranker, self._options = reranker, options
         self._limits = reranker.limits
 
-    def needs(self, requests: Sequence[InputRequest]) -> list[Amounts]:
-        """The maximum use of each request: for all of them, that of the largest."""
-        needs = [self._need(request) for request in requests]
-        most = reduce(Amounts.or_more, needs, Amounts())
+    def need(self, requests: Sequence[InputRequest]) -> Amounts:
+        """The maximum use of each of these requests, that of the largest; it becomes the limit."""
+        most = reduce(Amounts.or_more, map(self._planned, requests), Amounts())
         # A sum of the ranking may differ from that of its plan in the last digit.
         tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
         self._reranker.limits = changed(
-            self._limits,
-            tokens=tokens or self._limits.tokens,
-            cost=cost or self._limits.cost,
+            self._limits, tokens=tokens or self._limits.tokens, cost=cost or self._limits.cost
         )
-        return [most] * len(needs)
+        return most
 
     def spent(self, usages: Sequence[Usage], need: Amounts) -> Amounts:
         """The use of rankings; if a service did not report its usage, the maximum ``need``."""
@@ -68,7 +65,7 @@ class Spending:
             total += Amounts(tokens, cost)
         return total
 
-    def _need(self, request: InputRequest) -> Amounts:
+    def _planned(self, request: InputRequest) -> Amounts:
         options = {**self._options, **request.options}
         limits = self._reranker.limits = self._limits
         chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
@@ -125,27 +122,22 @@ class Outcome:
 class BlockWorker:
     """Ranks blocks of the input, and writes parts of the output.
 
-    Args:
-        config: its variables and keys are read in this process.
-        choices: arguments of :class:`~secondpass_ray.ranking.Choices`.
-        folder: of the job.
-        cpus: CPUs of the worker, and threads of its model.
-        coordinator: the actor that all workers share.
-        budget: whether to reserve the maximum use of rows there before they are ranked.
+    Variables and keys are read in this process. With a budget, the maximum use of rows is reserved
+    at the coordinator, which all workers share, before they are ranked.
     """
 
     def __init__(
         self,
         *,
         config: Mapping[str, Any],
-        choices: Mapping[str, Any],
+        choices: Choices,
         folder: str,
         cpus: float,
         coordinator: Any,
         budget: bool,
     ) -> None:
         use_cpus(cpus)
-        self._config, self._choices, self._folder = config, Choices(**choices), folder
+        self._config, self._choices, self._folder = config, choices, folder
         self._coordinator, self._budget = coordinator, budget
         self._ranker: RowRanker | None = None
         self._spending: Spending | None = None
@@ -201,15 +193,12 @@ class BlockWorker:
             ranked = ranker.lines(batch, parsed)
             writer.write(ranked.lines, ranked.counts)
             return False
-        requests = [item for item in parsed if isinstance(item, InputRequest)]
-        needs = iter(spending.needs(requests))
-        row_needs = [
-            next(needs) if isinstance(item, InputRequest) else Amounts() for item in parsed
-        ]
-        fitting = self._ask("hold", todo.part.first, row_needs)
+        need = spending.need([item for item in parsed if isinstance(item, InputRequest)])
+        needs = [need if isinstance(item, InputRequest) else Amounts() for item in parsed]
+        fitting = self._ask("hold", todo.part.first, needs)
         ranked = ranker.lines(batch[:fitting], parsed[:fitting])
         writer.write(ranked.lines, ranked.counts)
-        spent = spending.spent(ranked.usages, reduce(Amounts.or_more, row_needs))
+        spent = spending.spent(ranked.usages, need)
         self._ask("settle", todo.part.first, spent)
         return bool(fitting < len(batch))
 

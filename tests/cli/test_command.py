@@ -69,21 +69,7 @@ options = st.sampled_from(
     "--qrels --compare --measure --limit --mode --behind --baseline --json --into --nosuch "
     "-- - --help".split()
 )
-values = st.sampled_from(
-    [
-        "lexical",
-        "in.jsonl",
-        "run.trec",
-        "1",
-        "0",
-        "-3",
-        "depth=2",
-        "depth=x",
-        "trec",
-        "nowhere",
-        ".",
-    ]
-)
+values = st.sampled_from("lexical in.jsonl run.trec 1 0 -3 depth=2 depth=x trec nowhere .".split())
 
 
 @shared_folder

@@ -37,8 +37,7 @@ def test_the_packages_of_models_are_not_needed(secondpass, write, monkeypatch):
 def test_a_limit_of_tokens_splits_requests(secondpass, write, unasked):
     address = unasked.base_url("voyage")
     config = write(
-        "voyage.yaml",
-        f"method: {{type: endpoint, api: voyage, model: m, base_url: '{address}'}}\n",
+        "voyage.yaml", f"method: {{type: endpoint, api: voyage, model: m, base_url: '{address}'}}\n"
     )
     candidates = [{"id": str(number), "text": "word " * 40_000} for number in range(12)]
     file = write("in.jsonl", [{"query_id": "q", "query": "none", "candidates": candidates}])

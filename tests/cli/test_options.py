@@ -6,17 +6,7 @@ import sys
 
 import pytest
 
-from secondpass.cli.options import complete_preset
 from secondpass.config import preset_names
-
-
-@pytest.mark.parametrize(
-    ("incomplete", "completed"),
-    [("", preset_names()), ("lex", ["lexical"]), ("xical", []), ("LEX", [])],
-    ids=["nothing", "beginning", "end", "upper case"],
-)
-def test_presets_are_completed_from_their_beginning(incomplete, completed):
-    assert complete_preset(incomplete) == completed
 
 
 def asked(*words):
@@ -39,6 +29,8 @@ def asked(*words):
                 ["query", "-p", "l"],
                 ["eval", "suite", "--preset", "embedded", "--preset", "c"],
                 ["presets", "t"],
+                ["rerank", "-p", "xical"],
+                ["rerank", "-p", "LEX"],
                 ["config", "show", "--preset", "nosuch"],
             )
         ),

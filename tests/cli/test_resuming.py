@@ -64,12 +64,8 @@ def test_disk_full_output_is_resumed(secondpass, tmp_path):
     for target in (whole, cut):
         assert secondpass(*LEXICAL, "-o", target, "--batch", 1, "--resume", stdin=stdin).code == 0
     assert cut.read_bytes() == whole.read_bytes()
-    assert {file.name for file in tmp_path.iterdir()} == {
-        "whole",
-        "whole.state",
-        "cut",
-        "cut.state",
-    }
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"whole", "whole.state", "cut", "cut.state"}
 
 
 def test_existing_output_stays_unless_forced(secondpass, tmp_path):

@@ -9,29 +9,18 @@ import pytest
 from command_calls import SCRIPT, process, python
 
 
-def test_ctrl_c_is_reported_whatever_a_library_makes_of_it():
-    told = python(
-        "import os, signal\n"
-        "from secondpass.cli.running import run\n"
-        "def command():\n"
-        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    except KeyboardInterrupt: raise ImportError('a module could not be loaded')\n"
-        "run(command)"
-    )
-    assert (told.returncode, told.stderr) == (130, "secondpass: stopped\n")
-
-
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_sigterm_has_an_exit_code_of_the_table(swallowed):
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_signals_have_exit_codes_whatever_a_library_makes_of_them(name, code, swallowed):
     told = python(
         "import os, signal\n"
         "from secondpass.cli.running import run\n"
         "def command():\n"
-        "    try: os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"    try: os.kill(os.getpid(), signal.{name})\n"
         f"    except KeyboardInterrupt as error: raise {'OSError()' if swallowed else 'error'}\n"
         "run(command)"
     )
-    assert (told.returncode, told.stderr) == (143, "secondpass: stopped\n")
+    assert (told.returncode, told.stderr) == (code, "secondpass: stopped\n")
 
 
 def test_output_is_utf8_whatever_the_locale_says():

@@ -1,7 +1,6 @@
 """Datasets of requests on a real Ray."""
 
 import json
-import os
 
 import pytest
 
@@ -12,32 +11,10 @@ pytestmark = pytest.mark.long
 MARKER = "zebra-1899"
 
 
-@pytest.fixture(scope="module")
-def ray():
-    ray = pytest.importorskip("ray")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100 * 2**20,
-    )
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    yield ray
-    ray.shutdown()
-
-
-def logs(ray):
-    folder = os.path.join(ray._private.worker._global_node.get_session_dir_path(), "logs")
-    found = b""
-    for place, _, names in os.walk(folder):
-        for path in (os.path.join(place, name) for name in names):
-            if os.path.isfile(path):
-                with open(path, "rb") as file:
-                    found += file.read()
-    assert found
-    return found
+@pytest.fixture
+def ray(cluster):
+    cluster.data.DataContext.get_current().enable_progress_bars = False
+    return cluster
 
 
 def test_rankings_are_those_of_rerank(ray, tmp_path):
@@ -59,7 +36,7 @@ def test_rankings_are_those_of_rerank(ray, tmp_path):
     assert {row["kept"] for row in rows} == {7}
 
 
-def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
+def test_no_text_reaches_logs_or_errors(ray, logs):
     from secondpass_ray import rerank_dataset
 
     texts = [json_lines([{**one, "query": MARKER}]).decode() for one in requests(3)]
@@ -77,6 +54,7 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
 
         def __init__(self):
             from secondpass_ray.datasets import DatasetWorker
+            from secondpass_ray.ranking import Choices
 
             class Ranker:
                 lines = None
@@ -84,7 +62,7 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
                 def parse(self, row):
                     raise KeyError(row.content)
 
-            self._worker = DatasetWorker({"method": "lexical"}, {"options": {}}, 1)
+            self._worker = DatasetWorker({"method": "lexical"}, Choices({}), 1)
             self._worker._ranker = Ranker()
 
         def __call__(self, table):
@@ -94,7 +72,7 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
     with pytest.raises(ray.exceptions.RayError, match="internal error: KeyError") as other:
         broken.map_batches(Broken, batch_format="pyarrow", compute=one_actor(ray)).take_all()
     assert MARKER not in f"{caught.value}{other.value}"
-    assert MARKER.encode() not in logs(ray)
+    assert MARKER.encode() not in logs()
 
 
 def one_actor(ray):

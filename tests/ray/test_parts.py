@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from job_blocks import blocks_of, written
 from secondpass_ray import storage
-from secondpass_ray.parts import (
-    Part,
-    PartWriter,
-    count_parts,
-    missing,
-    parts_in,
-)
+from secondpass_ray.parts import Part, PartWriter, count_parts, missing, parts_in
 from secondpass_ray.storage import files_in
 from secondpass_ray.worker import describe_error
 

@@ -6,14 +6,7 @@ from job_blocks import nothing
 from secondpass.formats.errors import FormatError
 from secondpass_ray import scanning
 from secondpass_ray.inputs import JobInput
-from secondpass_ray.scanning import (
-    LINES,
-    PACKED_LINES,
-    PARQUET,
-    InputFile,
-    input_files,
-    scan,
-)
+from secondpass_ray.scanning import LINES, PACKED_LINES, PARQUET, InputFile, input_files, scan
 
 
 def test_a_column_that_is_there_twice(tmp_path):
@@ -28,12 +21,7 @@ def test_a_column_that_is_there_twice(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    [
-        ("a.jsonl", LINES),
-        ("a.NDJSON", LINES),
-        ("a.json.gz", PACKED_LINES),
-        ("a.parquet", PARQUET),
-    ],
+    [("a.jsonl", LINES), ("a.NDJSON", LINES), ("a.json.gz", PACKED_LINES), ("a.parquet", PARQUET)],
 )
 def test_formats_by_name(tmp_path, name, form):
     (tmp_path / name).touch()

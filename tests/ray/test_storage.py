@@ -5,13 +5,9 @@ import pytest
 from secondpass.errors import InputError
 from secondpass_ray.inputs import JobInput
 from secondpass_ray.storage import (
-    delete,
     is_within,
     joined,
-    kind_of,
     located,
-    make_folder,
-    write_whole,
 )
 
 
@@ -53,15 +49,3 @@ def test_names_within_a_folder(folder, name):
     assert is_within(name, folder)
     assert not is_within(folder, name)
     assert not is_within(joined(folder, "x").replace("/out/", "/out-2/"), folder)
-
-
-def test_kinds_and_deletion(tmp_path):
-    folder = str(tmp_path / "a" / "b")
-    assert kind_of(folder) is None
-    make_folder(folder)
-    assert kind_of(folder) == "folder"
-    write_whole(folder, "x", b"")
-    assert kind_of(joined(folder, "x")) == "file"
-    for _ in range(2):
-        delete(joined(folder, "x"))
-    assert kind_of(joined(folder, "x")) is None

@@ -82,7 +82,9 @@ class Loopback:
 
     def read_timers(self) -> list[Any]:
         """For each connection, the time limit for reading its response, if any."""
-        return [connection._read_timer for connection in self._server.server_state.connections]
+        return [
+            connection.timers.get("read") for connection in self._server.server_state.connections
+        ]
 
 
 class LoopbackServer(Loopback):

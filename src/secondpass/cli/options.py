@@ -82,8 +82,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run",
-        help="Estimate calls, tokens and cost without calling a model. JSON in a pipe.",
+        "--dry-run", help="Estimate calls, tokens and cost without calling a model. JSON in a pipe."
     ),
 ]
 MonitorFolder = Annotated[
@@ -155,8 +154,7 @@ class RunOptions:
     """A TREC run whose documents are the candidates."""
 
     run: Annotated[
-        Path | None,
-        typer.Option(help="TREC run; the lines of a query must be consecutive."),
+        Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
     ] = None
     queries: Annotated[
         Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")

@@ -31,15 +31,9 @@ _BLOCK = 1 << 20
 class Resumable:
     """The output file and its state. Neither is changed before the first :meth:`count_done`.
 
-    Args:
-        path: the output; an empty file counts as none.
-        made_of: what the output depends on besides the requests: name in messages -> value.
-        resume: continue an output of the same settings.
-        force: overwrite an output.
-
-    Attributes:
-        done: number of requests whose output existed before.
-        counts: sums of what :meth:`write` was called with, including those before.
+    An empty file counts as none. ``made_of`` is what the output depends on besides the requests, by
+    its name in messages. ``done`` is the number of requests whose output existed before, and
+    ``counts`` the sums of what :meth:`write` was called with, including those before.
     """
 
     def __init__(

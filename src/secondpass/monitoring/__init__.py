@@ -45,14 +45,7 @@ from secondpass.ranking.observers import Operation, RankingOperation, Registrati
 from secondpass.settings import describe
 from secondpass.types import Report
 
-__all__ = [
-    "STATISTICS",
-    "DayCounts",
-    "DayKey",
-    "Days",
-    "Monitor",
-    "read_days",
-]
+__all__ = ["STATISTICS", "DayCounts", "DayKey", "Days", "Monitor", "read_days"]
 
 _monitors: WeakSet[Monitor] = WeakSet()
 
@@ -186,12 +179,7 @@ class Monitor:
     # ------------------------------------------------------------------ private
 
     def _add(
-        self,
-        key: DayKey,
-        query: int,
-        status: str,
-        issues: list[str],
-        statistics: dict[str, float],
+        self, key: DayKey, query: int, status: str, issues: list[str], statistics: dict[str, float]
     ) -> None:
         with self._lock:
             key = line_of(self._days, key)

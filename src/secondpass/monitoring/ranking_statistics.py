@@ -100,14 +100,7 @@ def _tied(ascending: Sequence[float]) -> int:
 def _add_moves(
     values: dict[str, float], scored: Sequence[int], order: Sequence[int], candidates: int
 ) -> None:
-    """Add how far an order is from that of the input.
-
-    Args:
-        values: to add to.
-        scored: positions of the candidates, at least two, in the order of the input.
-        order: the same in the new order.
-        candidates: number of all candidates.
-    """
+    """Add how far the order of the scored positions, at least two, is from that of the input."""
     count = len(scored)
     ranks = order
     if count < candidates:

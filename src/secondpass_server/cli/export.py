@@ -53,8 +53,7 @@ def export(
         _Backend, typer.Option("--backend", help="Runtime that the file is for.")
     ] = _Backend.onnx,
     int8: Annotated[
-        bool,
-        typer.Option("--int8", help="Store the weights as int8: a quarter of the size."),
+        bool, typer.Option("--int8", help="Store the weights as int8: a quarter of the size.")
     ] = False,
     pairs: Annotated[
         Path | None,

@@ -10,12 +10,8 @@ from secondpass import Ranking
 class RequestError(Exception):
     """A request that is not answered with a ranking.
 
-    Args:
-        status: HTTP status, 400 to 599; None: the API's status for invalid requests.
-        message: what is wrong and what would be right, without text of the request.
-        kind: a stable identifier for programs.
-        headers: further headers of the response.
-        close: whether the connection is closed after the response.
+    The message has no text of the request; ``kind`` is a stable identifier for programs. Without a
+    status, it is the API's for invalid requests.
     """
 
     def __init__(

@@ -129,11 +129,8 @@ class Fields:
     ) -> tuple[list[str], list[Any]]:
         """The texts to rank, and the documents as they were sent.
 
-        Args:
-            name: name of the field.
-            objects: whether objects with a ``text`` are accepted as well as strings.
-            fields: fields of these objects that are ranked instead of ``text``: the value of a
-                single one as it is, several as lines ``name: value``.
+        With ``objects``, these may have a ``text``, or the ``fields`` that are ranked instead: the
+        value of a single one as it is, several as lines ``name: value``.
         """
         value = self._get(name, list, "a list")
         if value is None:

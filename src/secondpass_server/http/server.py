@@ -48,10 +48,7 @@ class Connections:
     """
 
     def __init__(
-        self,
-        most: int,
-        counts: Metrics | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, most: int, counts: Metrics | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.most = most
         self.closing = False
@@ -111,13 +108,18 @@ class Connection(H11Protocol):
     which a response is read.
     """
 
-    _head_timer: asyncio.TimerHandle | None = None
-    _read_timer: asyncio.TimerHandle | None = None
-    _last_timer: asyncio.TimerHandle | None = None
-
     def __init__(self, *, connections: Connections, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._all = connections
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+        """The time limits that run: of the head, of reading a response, of a last request."""
+
+    def _start_timer(self, name: str, seconds: float, late: Callable[[], None]) -> None:
+        self.timers[name] = self.loop.call_later(seconds, late)
+
+    def _stop_timer(self, name: str) -> None:
+        if (timer := self.timers.pop(name, None)) is not None:
+            timer.cancel()
 
     @property
     def _is_idle(self) -> bool:
@@ -127,7 +129,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._all.add(self)
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        self._start_timer("head", HEAD_SECONDS, self._head_is_late)
         if self._all.closing:
             self.shutdown()
 
@@ -136,11 +138,11 @@ class Connection(H11Protocol):
         super().data_received(data)
         if not self._is_idle:
             self._all.set_idle(self, idle=False)
-            if self._last_timer is not None:
+            if "last" in self.timers:
                 self.cycle.keep_alive = False
-            self._stop_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+            self._stop_timer("head")
+        elif "head" not in self.timers:
+            self._start_timer("head", HEAD_SECONDS, self._head_is_late)
 
     def on_response_complete(self) -> None:
         """Start the timers for reading the response, and for a pipelined request."""
@@ -148,25 +150,23 @@ class Connection(H11Protocol):
         self._all.set_idle(self, idle=self._is_idle)
         # uvicorn writes no response before most of the previous one has been read, so a client that
         # does not read cannot postpone the limit.
-        self._stop_read_timer()
+        self._stop_timer("read")
         if unread := self._unread():
             seconds = READ_SECONDS + unread / READ_BYTES_PER_SECOND
-            self._read_timer = self.loop.call_later(seconds, self._reading_is_late)
-        if self.conn.trailing_data[0] and self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+            self._start_timer("read", seconds, self._reading_is_late)
+        if self.conn.trailing_data[0] and "head" not in self.timers:
+            self._start_timer("head", HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.remove(self)
-        self._stop_timer()
-        self._stop_read_timer()
-        if self._last_timer is not None:
-            self._last_timer.cancel()
+        for name in [*self.timers]:
+            self._stop_timer(name)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """Close the connection after its response, or when no further request has arrived."""
         if self._is_idle:
-            self._last_timer = self.loop.call_later(_LAST_REQUEST_SECONDS, self._close_unused)
+            self._start_timer("last", _LAST_REQUEST_SECONDS, self._close_unused)
         else:
             super().shutdown()
 
@@ -175,13 +175,8 @@ class Connection(H11Protocol):
         if self._is_idle and not self.conn.trailing_data[0] and not self.transport.is_closing():
             super().shutdown()
 
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
     def _head_is_late(self) -> None:
-        self._head_timer = None
+        del self.timers["head"]
         if self.transport.is_closing() or not self._is_idle:
             return
         if self.conn.trailing_data[0] and self.conn.our_state is h11.IDLE:
@@ -194,13 +189,8 @@ class Connection(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _stop_read_timer(self) -> None:
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-            self._read_timer = None
-
     def _reading_is_late(self) -> None:
-        self._read_timer = None
+        del self.timers["read"]
         if self._unread():
             self.transport.abort()
 
@@ -310,13 +300,8 @@ def _most_connections(max_requests: int) -> int:
 class Server(uvicorn.Server):
     """uvicorn's server, which drains before it stops listening, and answers what was sent by then.
 
-    Args:
-        plan: limits, times and certificate.
-        application: of :func:`create_app`, or another one.
-        early: has an item if SIGTERM came before the server took signals.
-
-    Attributes:
-        cut_off: number of requests that had not finished after the grace period.
+    ``early`` has an item if SIGTERM came before the server took signals; ``cut_off`` is the number
+    of requests that had not finished after the grace period.
     """
 
     def __init__(self, plan: Plan, application: Any, early: Sequence[int] = ()) -> None:

@@ -34,11 +34,7 @@ _SHORTEST = 0.001
 
 
 class Service:
-    """The rerankers of a server.
-
-    Args:
-        rerankers: by the model names that clients send; the first is the default.
-        settings: of the server.
+    """The rerankers of a server, by the model names that clients send; the first is the default.
 
     Attributes:
         ready: whether the models are loaded, those of first methods and not of fallbacks.
@@ -103,18 +99,10 @@ class Service:
         arrived: float,
         gone: Callable[[], Awaitable[object]],
     ) -> Answer:
-        """Rank the texts of a request; the ranking is cancelled if the client disconnects.
+        """Rank the texts of a request that ``arrived`` at this ``time.monotonic()``.
 
-        Args:
-            request: the parsed request.
-            shape: the API, which determines the range of scores.
-            headers: of the request, which may set a deadline, a target and ``strict``.
-            arrived: ``time.monotonic()`` when the request arrived.
-            gone: returns when the client has disconnected.
-
-        Raises:
-            IncompleteError: every method failed, unless the request or the server is forgiving; or
-                the request is strict, and the ranking not complete.
+        The headers may set a deadline, a target and ``strict``. The ranking is cancelled when
+        ``gone`` returns, as it does when the client disconnects.
         """
         model, reranker = self.choose(request.model)
         options: CallOptions = {"top_k": request.top_n, "instruction": request.instruction}

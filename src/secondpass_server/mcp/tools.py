@@ -291,8 +291,7 @@ class _Tools:
         query: Query,
         documents: Documents,
         tokens: Annotated[
-            int,
-            Field(ge=1, description="Budget of tokens, estimated at one for every four bytes."),
+            int, Field(ge=1, description="Budget of tokens, estimated at one for every four bytes.")
         ],
         *,
         parts: Annotated[

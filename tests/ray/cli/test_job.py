@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 
 import pytest
 
@@ -10,25 +9,6 @@ from command_requests import json_lines, requests
 from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS, FakeProvider
 
 pytestmark = pytest.mark.long
-KEY = "sk-hidden-0123456789"
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster that the command finds this process connected to."""
-    ray = pytest.importorskip("ray")
-    # The workers have the environment in which the cluster was started.
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "OPENAI_API_KEY": KEY})
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100 * 2**20,
-    )
-    yield ray
-    ray.shutdown()
-    del os.environ["OPENAI_API_KEY"]
 
 
 @pytest.fixture
@@ -209,31 +189,19 @@ def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
     assert f"tokens: {12 * INPUT_TOKENS:,} in" in told.flat
 
 
-def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, cluster):
+def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, logs):
     given = requests(4)
     for one in given:
         one["query"] = "a confidential query"
     told = job("-i", write("in.jsonl", given), "-c", graded)
     assert told.code == 0, told.err
-    logs = read_all(cluster._private.worker._global_node.get_session_dir_path())
-    assert logs
+    logged = logs()
     for secret in (b"sk-hidden", b"confidential"):
-        assert secret not in logs
+        assert secret not in logged
         assert secret.decode() not in told.err
     told = job("-i", tmp_path / "in.jsonl", "--force", "--set", "method.llm.api_key=sk-hidden-01")
     assert told.code == 1
     assert "sk-hidden" not in told.err
-
-
-def read_all(folder):
-    found = []
-    for place, _, names in os.walk(os.path.join(folder, "logs")):
-        for name in names:
-            path = os.path.join(place, name)
-            if os.path.isfile(path):
-                with open(path, "rb") as file:
-                    found.append(file.read())
-    return b"".join(found)
 
 
 def test_a_part_of_copied_lines_that_is_deleted_is_ranked_again(job, write, tmp_path):

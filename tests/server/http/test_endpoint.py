@@ -9,16 +9,7 @@ from rotation import rotated
 from secondpass import Candidate, Reranker
 from secondpass.effects import ListScores
 
-APIS = {
-    "cohere": "/cohere",
-    "jina": "/jina",
-    "voyage": "/voyage",
-    "mixedbread": "/mixedbread",
-    "tei": "/tei",
-    "vllm": "/vllm",
-    "infinity": "/infinity",
-    "llama_cpp": "/llama_cpp",
-}
+APIS = "cohere jina voyage mixedbread tei vllm infinity llama_cpp".split()
 PASSAGES = [f"passage {number}" for number in range(50)]
 SCORES = [((number * 37) % 50) / 50 for number in range(50)]
 KINDS = {
@@ -34,7 +25,7 @@ def ask(server, api, **settings):
         "type": "endpoint",
         "api": api,
         "model": "m",
-        "base_url": server.url + APIS[api],
+        "base_url": f"{server.url}/{api}",
         "api_key": "none-is-demanded",
         "batch_size": 1000,
         **settings,
@@ -82,8 +73,7 @@ class Marking:
 @pytest.mark.parametrize(
     ("fields", "settings"),
     rotated(
-        [["text"], ["title", "text"], ["text", "title"]],
-        [{}, {"dedupe": True}, {"floor": 0.2}],
+        [["text"], ["title", "text"], ["text", "title"]], [{}, {"dedupe": True}, {"floor": 0.2}]
     ),
 )
 def test_spans_of_the_process(fields, settings, serving):

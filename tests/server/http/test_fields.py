@@ -65,11 +65,6 @@ def test_a_query_is_needed(body, message):
         fields(**body).query()
 
 
-def test_an_empty_model_is_none():
-    assert fields(model="").model() is None
-    assert fields(model="m").model() == "m"
-
-
 DOCUMENTS = [{"text": "a", "title": "b"}, "c"]
 
 

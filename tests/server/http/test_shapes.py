@@ -26,87 +26,38 @@ FIELDS = [{"title": text, "n": 1, "x": "long" * 9} for text in TEXTS]
 # huggingface-api-haystack 3.1, llama-index-postprocessor-tei-rerank 0.6.
 REQUESTS = {
     # path, body besides the query, members of the response and of a row, scores
-    "cohere SDK, version 2": (
-        "/v2/rerank",
+    "cohere SDK, version 2": ("/v2/rerank",
         {"model": "rerank-v3.5", "documents": TEXTS, "top_n": 2},
-        "results relevance_score",
-        [1.0, 0.5],
-    ),
-    "cohere SDK, version 1": (
-        "/cohere/v1/rerank",
+        "results relevance_score", [1.0, 0.5]),
+    "cohere SDK, version 1": ("/cohere/v1/rerank",
         {"documents": [{"text": text} for text in TEXTS], "model": "m", "return_documents": True},
-        "results relevance_score document",
-        RANKS,
-    ),
-    "cohere, rank_fields": (
-        "/cohere/v1/rerank",
-        {"documents": FIELDS, "rank_fields": ["title", "n"]},
-        "results relevance_score",
-        RANKS,
-    ),
-    "haystack jina": (
-        "/v1/rerank",
-        {"documents": TEXTS, "model": "jina-reranker", "top_n": None},
-        "results relevance_score",
-        RANKS,
-    ),
-    "raw scores": (
-        "/v1/rerank",
-        {"documents": TEXTS, "raw_scores": True},
-        "results relevance_score",
-        LENGTHS,
-    ),
-    "jina, documents by default": (
-        "/jina/v1/rerank",
-        {"documents": TEXTS, "model": "m"},
-        "results relevance_score document",
-        LENGTHS,
-    ),
-    "voyage SDK": (
-        "/v1/rerank",
+        "results relevance_score document", RANKS),
+    "cohere, rank_fields": ("/cohere/v1/rerank",
+        {"documents": FIELDS, "rank_fields": ["title", "n"]}, "results relevance_score", RANKS),
+    "haystack jina": ("/v1/rerank", {"documents": TEXTS, "model": "jina-reranker", "top_n": None},
+        "results relevance_score", RANKS),
+    "raw scores": ("/v1/rerank", {"documents": TEXTS, "raw_scores": True},
+        "results relevance_score", LENGTHS),
+    "jina, documents by default": ("/jina/v1/rerank", {"documents": TEXTS, "model": "m"},
+        "results relevance_score document", LENGTHS),
+    "voyage SDK": ("/v1/rerank",
         {"documents": TEXTS, "model": "m", "top_k": None, "truncation": True},
-        "data relevance_score",
-        RANKS,
-    ),
+        "data relevance_score", RANKS),
     "haystack tei": ("/rerank", {"texts": TEXTS, "raw_scores": False}, " score", RANKS),
-    "tei, raw scores": (
-        "/tei/rerank",
-        {"texts": TEXTS, "raw_scores": True, "return_text": True},
-        " score text",
-        LENGTHS,
-    ),
-    "litellm huggingface": (
-        "/rerank",
-        {"raw_scores": False, "truncate": False, "truncation_direction": "Right", "texts": TEXTS}
-        | {"top_n": 2},
-        " score",
-        [1.0, 0.5],
-    ),
-    "vllm": (
-        "/vllm/v2/rerank",
-        {"documents": TEXTS, "model": "m"},
-        "results relevance_score document",
-        LENGTHS,
-    ),
-    "infinity": (
-        "/infinity/rerank",
-        {"documents": TEXTS, "model": "m", "return_documents": True},
-        "results relevance_score document",
-        RANKS,
-    ),
-    "llama.cpp": (
-        "/llama_cpp/v1/rerank",
-        {"documents": TEXTS},
-        "results relevance_score",
-        LENGTHS,
-    ),
-    "mixedbread": (
-        "/v1/reranking",
+    "tei, raw scores": ("/tei/rerank", {"texts": TEXTS, "raw_scores": True, "return_text": True},
+        " score text", LENGTHS),
+    "litellm huggingface": ("/rerank",
+        {"raw_scores": False, "truncate": False, "truncation_direction": "Right", "texts": TEXTS,
+         "top_n": 2}, " score", [1.0, 0.5]),
+    "vllm": ("/vllm/v2/rerank", {"documents": TEXTS, "model": "m"},
+        "results relevance_score document", LENGTHS),
+    "infinity": ("/infinity/rerank", {"documents": TEXTS, "model": "m", "return_documents": True},
+        "results relevance_score document", RANKS),
+    "llama.cpp": ("/llama_cpp/v1/rerank", {"documents": TEXTS}, "results relevance_score", LENGTHS),
+    "mixedbread": ("/v1/reranking",
         {"input": TEXTS, "model": "m", "return_input": True, "top_k": 3},
-        "data score input",
-        LENGTHS,
-    ),
-}
+        "data score input", LENGTHS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REQUESTS)

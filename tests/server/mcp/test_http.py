@@ -55,9 +55,9 @@ class Served(Loopback):
     def under_way(self):
         return self.application.admission.requests
 
-    def list_tools(self):
+    def list_tools(self, **headers):
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        return http_client().post(self.url, json=call, headers={"Accept": ACCEPT})
+        return http_client().post(self.url, json=call, headers={"Accept": ACCEPT, **headers})
 
 
 def call(documents):
@@ -86,6 +86,17 @@ def statuses(connection):
         while chunk := connection.recv(65536):
             received += chunk
     return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", received)]
+
+
+def test_keys_and_names(monkeypatch):
+    monkeypatch.setenv("MCP_KEYS", "correct-horse-battery")
+    host = {"Host": "search.example"}
+    with Served(Reranker("lexical"), api_key_env="MCP_KEYS") as served:
+        assert served.list_tools().status_code == 401
+        key = {"X-Api-Key": "correct-horse-battery"}
+        assert served.list_tools(**key, **host).status_code == 200
+    with Served(Reranker("lexical")) as served:  # without keys, it is for this machine
+        assert served.list_tools(**host).status_code in {403, 421}
 
 
 def test_a_body_that_never_arrives():

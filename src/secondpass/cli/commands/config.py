@@ -154,8 +154,7 @@ config_app.command(cls=Subcommand)(report_errors(show))
 
 def presets(
     name: Annotated[
-        str | None,
-        typer.Argument(help="Preset to show as YAML.", autocompletion=complete_preset),
+        str | None, typer.Argument(help="Preset to show as YAML.", autocompletion=complete_preset)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

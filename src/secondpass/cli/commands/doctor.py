@@ -100,7 +100,12 @@ def doctor(
     if config is not None:
         result["reranker"] = _run_reranker(config)
     if model is not None:
-        result["model"] = inspect_model(model, _family(family))
+        try:
+            if family is not None:
+                FAMILIES.resolve(family)
+        except ConfigurationError as error:
+            raise InputError(f"--family: {error}") from None
+        result["model"] = inspect_model(model, family)
     elif family is not None:
         raise InputError("--family: needs a MODEL")
     if as_json or not on_terminal(sys.stdout):
@@ -109,15 +114,6 @@ def doctor(
         _print(result)
     if not result.get("reranker", {}).get("runs", True) or "refused" in result.get("model", {}):
         raise typer.Exit(ERROR)
-
-
-def _family(name: str | None) -> str | None:
-    try:
-        if name is not None:
-            FAMILIES.resolve(name)
-    except ConfigurationError as error:
-        raise InputError(f"--family: {error}") from None
-    return name
 
 
 def _extras() -> dict[str, Any]:
@@ -185,10 +181,10 @@ def _print(result: Mapping[str, Any]) -> None:
         packages = ", ".join(
             f"{name} {version or 'is missing'}" for name, version in details["packages"].items()
         )
-        state = Text("yes", "green") if details["installed"] else Text("no", "yellow")
-        if not details["installed"]:
-            packages = f"{details['install']}: {packages}"
-        table.add_row(extra, state, Text(packages))
+        if details["installed"]:
+            table.add_row(extra, Text("yes", "green"), Text(packages))
+        else:
+            table.add_row(extra, Text("no", "yellow"), Text(f"{details['install']}: {packages}"))
     console.print(table)
     if "network" in result:
         console.print()
@@ -220,8 +216,9 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
         "score": "its score: {score:.4g}",
         "doubt": "doubtful: {doubt}",
     }
+    separators = {"reasons": "; ", "tokens": " "}
     values = {
-        key: "; ".join(value) if key == "reasons" else " ".join(value) if key == "tokens" else value
+        key: separators[key].join(value) if key in separators else value
         for key, value in result.items()
     }
     for key, row in rows.items():
@@ -255,9 +252,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Which variables are set, and which addresses can be reached.
 
-    Args:
-        config: a configuration, which need not be valid. None: those of every provider and preset;
-            addresses only where their variable, or that of the key, is set.
+    The configuration need not be valid. Without one, they are those of every provider and preset;
+    addresses only where their variable, or that of the key, is set.
     """
     from secondpass.apis.decision_descriptions import DECISION_APIS
     from secondpass.apis.descriptions import APIS

@@ -21,15 +21,7 @@ from secondpass.cli.console import (
     result_console,
     warn,
 )
-from secondpass.cli.options import (
-    AsJson,
-    Config,
-    Depth,
-    Instruction,
-    Preset,
-    Set,
-    configuration,
-)
+from secondpass.cli.options import AsJson, Config, Depth, Instruction, Preset, Set, configuration
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 from secondpass.errors import SecondPassError
