@@ -12,7 +12,7 @@ from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.late_interaction import LateInteractionScorer
-from tiny_models import write_classifier, write_late_interaction, write_onnx
+from tiny_models import write_late_interaction
 
 DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 TEXTS = ["the cat sat", "a dog ran", "food on a mat"]
@@ -24,11 +24,6 @@ def checked(monkeypatch):
     calls = []
     monkeypatch.setattr(known_answers, "doubt", lambda score: calls.append(1) or DOUBT(score))
     return calls
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return str(write_onnx(write_classifier(tmp_path_factory.mktemp("model") / "classifier")))
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,6 @@ def plain(tmp_path_factory):
     return write_classifier(tmp_path_factory.mktemp("plain") / "classifier")
 
 
-@pytest.fixture(scope="module")
-def folder(plain, tmp_path_factory):
-    return write_onnx(shutil.copytree(plain, tmp_path_factory.mktemp("onnx") / "classifier"))
-
-
 @pytest.fixture
 def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
@@ -70,7 +65,7 @@ def test_backends(folder, without, hidden, settings, backend, reason):
 
 def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypatch):
     with pytest.raises(ConfigurationError, match="file: cannot be set with torch"):
-        CrossEncoderScorer(str(folder), file="onnx/model.onnx", device="cuda:0")
+        CrossEncoderScorer(folder, file="onnx/model.onnx", device="cuda:0")
     with monkeypatch.context() as patched:
         patched.setattr(choice, "_has_accelerator", lambda: True)
         assert engine(folder, file="onnx/model.onnx").backend == "openvino"
@@ -101,7 +96,7 @@ def test_a_gpu_is_for_torch(folder, monkeypatch):
     assert engine(folder, device="cpu").backend == "openvino"
     assert engine(folder).reason == "there is a GPU"
     with pytest.raises(ConfigurationError, match="device: the backend 'onnx' has no such setting"):
-        CrossEncoderScorer(str(folder), backend="onnx", device="cuda:0")
+        CrossEncoderScorer(folder, backend="onnx", device="cuda:0")
 
 
 def test_a_file_that_the_backend_cannot_read():
@@ -128,7 +123,7 @@ def test_a_file_that_the_backend_cannot_read():
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
 def test_settings_that_only_torch_has(folder, backend, settings):
     with pytest.raises(ConfigurationError, match="only torch has") as caught:
-        CrossEncoderScorer(str(folder), backend=backend, **settings)
+        CrossEncoderScorer(folder, backend=backend, **settings)
     assert all(name in str(caught.value) for name in settings)
 
 

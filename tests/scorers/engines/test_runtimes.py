@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,15 +9,13 @@ import pytest
 from secondpass import ModelLoadError
 from secondpass.scorers.engines import runtimes
 from secondpass.scorers.engines.runtimes import open_runtime
-from tiny_models import write_classifier, write_onnx
 
 BACKENDS = ["onnx", "openvino"]
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    folder = write_onnx(write_classifier(tmp_path_factory.mktemp("model") / "classifier"))
-    return folder / "onnx" / "model.onnx"
+def path(folder):
+    return Path(folder) / "onnx" / "model.onnx"
 
 
 def inputs(rows, tokens):

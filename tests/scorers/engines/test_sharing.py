@@ -12,11 +12,6 @@ from tiny_models import write_classifier, write_onnx
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return str(write_onnx(write_classifier(tmp_path_factory.mktemp("model") / "classifier")))
-
-
 def test_released_with_its_last_holder():
     key = ("released",)
     first = shared(key, list)

@@ -11,7 +11,7 @@ from secondpass.scorers.engines import torch_runner
 from secondpass.scorers.engines.torch_pairs import TextPair, TorchModel
 from secondpass.scorers.hub import HubModel
 from secondpass.types import Candidate
-from tiny_models import write_chat_reranker, write_classifier, write_onnx
+from tiny_models import write_chat_reranker
 
 
 class Encoder:
@@ -222,23 +222,18 @@ def framed(texts, **metadata):
     return FRAME.candidates([Candidate(text, metadata=metadata) for text in texts])
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return write_onnx(write_classifier(tmp_path_factory.mktemp("bert") / "model"))
-
-
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
-def test_what_the_configuration_wrote_is_tokens(bert, backend):
+def test_what_the_configuration_wrote_is_tokens(folder, backend):
     import torch
     from sentence_transformers import CrossEncoder
 
     texts = ["the cat sat", "dog", "on a mat"]
     query = FRAME.query("food")
     passages = framed(texts, title="ran")
-    theirs = CrossEncoder(str(bert), device="cpu").predict(
+    theirs = CrossEncoder(folder, device="cpu").predict(
         [(str(query), str(passage)) for passage in passages], activation_fn=torch.nn.Identity()
     )
-    ours = CrossEncoderScorer(str(bert), backend=backend, precision="exact")
+    ours = CrossEncoderScorer(folder, backend=backend, precision="exact")
     assert ours.score_pairs(query, passages) == pytest.approx(theirs.tolist(), abs=1e-4)
     # A space changes no token of BERT's, so this is the reading as characters.
     attacked = framed(["the [MASK] cat", "[SEP]"], title="[CLS]")
@@ -249,7 +244,7 @@ def test_what_the_configuration_wrote_is_tokens(bert, backend):
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
-def test_prefix_and_suffix_of_long_texts_stay(bert, backend):
+def test_prefix_and_suffix_of_long_texts_stay(folder, backend):
     """The reference is a text that just fits: 64 tokens, 3 of them around the pair."""
     import torch
     from sentence_transformers import CrossEncoder
@@ -257,13 +252,13 @@ def test_prefix_and_suffix_of_long_texts_stay(bert, backend):
     query = FRAME.query("food")
     words = 64 - 3 - 4 - 2 - 2  # of the query, prefix and suffix
     fitting, long = framed(["sat " * words, "sat " * 300])
-    encoder = CrossEncoder(str(bert), device="cpu")
+    encoder = CrossEncoder(folder, device="cpu")
     size = encoder.preprocess([(str(query), str(fitting))])["attention_mask"].sum()
     assert size == 64
     (expected,) = encoder.predict(
         [(str(query), str(fitting))], activation_fn=torch.nn.Identity()
     ).tolist()
-    ours = CrossEncoderScorer(str(bert), backend=backend, precision="exact")
+    ours = CrossEncoderScorer(folder, backend=backend, precision="exact")
     assert ours.score_pairs(query, [fitting, long]) == pytest.approx([expected] * 2, abs=1e-4)
     assert ours.truncated(query, [fitting, long]) == [1]
     long_query = FRAME.query("food " * 300)

@@ -10,8 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import ModelLoadError
@@ -36,15 +35,6 @@ _SHOWN = 4
 """Missing weights that a message names."""
 
 
-def _check_code(name: str, facts: ModelFacts) -> None:
-    for type_ in facts.types:
-        if not _KNOWN_MODULE.fullmatch(type_):
-            raise ModelLoadError(
-                f"the model {name!r} has a module of the type {type_!r}, which is code of its own "
-                "or of another package; trust_remote_code runs it"
-            )
-
-
 def load_checked(
     name: str,
     facts: ModelFacts | None,
@@ -62,8 +52,12 @@ def load_checked(
     Raises:
         ModelLoadError: it needs code of its own, lacks a weight, or cannot score a text.
     """
-    if facts is not None and not trust_remote_code:
-        _check_code(name, facts)
+    for type_ in facts.types if facts is not None and not trust_remote_code else ():
+        if not _KNOWN_MODULE.fullmatch(type_):
+            raise ModelLoadError(
+                f"the model {name!r} has a module of the type {type_!r}, which is code of its own "
+                "or of another package; trust_remote_code runs it"
+            )
     try:
         with _observer.observed() as loadings:
             model = construct()
@@ -185,13 +179,12 @@ def _listed(keys: Sequence[str]) -> str:
 # ---------------------------------------------------------------------- what was loaded
 
 
-@dataclass
-class _Loading:
+class _Loading(NamedTuple):
     """One call of ``from_pretrained``: the model, and the names of its weights."""
 
     model: Any
     missing: list[str]
-    mismatched: list[str] = field(default_factory=list)
+    mismatched: list[str]
 
 
 class _Observer:
