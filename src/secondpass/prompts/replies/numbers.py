@@ -24,17 +24,14 @@ from secondpass.ranking.scoring import in_range
 
 T = TypeVar("T")
 
-_MAX_ENUM = 20
-"""The widest range of whole numbers that a schema lists."""
+_MAX_ENUM = 20  # the widest range of whole numbers that a schema lists
 
 
 class Numbers(ABC, Generic[T]):
     """What the numbers of a reply mean."""
 
-    word: ClassVar[str]
-    """The key of a number."""
-    note: ClassVar[str] = ""
-    """A sentence for the end of the request."""
+    word: ClassVar[str]  # the key of a number
+    note: ClassVar[str] = ""  # a sentence for the end of the request
 
     @property
     def cache_key(self) -> Mapping[str, Any]:
