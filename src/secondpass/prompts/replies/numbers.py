@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
@@ -33,11 +33,6 @@ class Numbers(ABC, Generic[T]):
     word: ClassVar[str]  # the key of a number
     note: ClassVar[str] = ""  # a sentence for the end of the request
 
-    @property
-    def cache_key(self) -> Mapping[str, Any]:
-        """What reading depends on besides the class: all attributes."""
-        return vars(self)
-
     @abstractmethod
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of one number."""
@@ -47,15 +42,14 @@ class Numbers(ABC, Generic[T]):
         """Read the numbers of a reply."""
 
 
+@dataclass(frozen=True)
 class Scores(Numbers[BatchScores]):
     """Scores from ``low`` to ``high``, the higher the better."""
 
     word = "score"
-
-    def __init__(self, low: float, high: float, *, whole: bool = False) -> None:
-        self.low = low
-        self.high = high
-        self.whole = whole
+    low: float
+    high: float
+    whole: bool = field(default=False, kw_only=True)
 
     def schema(self) -> dict[str, Any]:
         if not self.whole:
@@ -70,6 +64,7 @@ class Scores(Numbers[BatchScores]):
         return read_scores(completion, labels, self.low, self.high, whole=self.whole)
 
 
+@dataclass(frozen=True)
 class Ranks(Numbers[Order]):
     """Ranks from 1, which is the best."""
 
