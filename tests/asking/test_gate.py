@@ -1,6 +1,7 @@
 """The gate: slots per event loop, and nested waits that would never end."""
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,6 +54,7 @@ def test_closed_loops_are_forgotten():
 
     for _ in range(5):
         asyncio.run(wait_for_a_slot())
+    gc.collect()
     assert len(gate._slots) <= 1
 
 

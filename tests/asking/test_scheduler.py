@@ -268,12 +268,6 @@ def ledger_of(deadline, ago=0):
     return Ledger(Limits(deadline=deadline), time.perf_counter() - ago)
 
 
-def test_all_questions_fail_alike():
-    error = MethodError("down", "server_error")
-    answers = StartQuestions(0, ask(3), ledger_of(None), GATE).failed(error)
-    assert [(answer.value, answer.error) for answer in answers] == [(None, error)] * 3
-
-
 @pytest.mark.parametrize("missed", ["asked", "answered"])
 def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
     error = question_deadline_error(ledger_of(10, ago=20), missed)

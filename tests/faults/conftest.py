@@ -5,8 +5,15 @@ import pytest
 from fake_provider import FakeProvider
 from fault_fixtures import _closing, _environment, _quick_retries, _sdks
 from secondpass import Reranker
+from secondpass.services import throttle
 
 __all__ = ["_closing", "_environment", "_quick_retries", "_sdks"]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses():
+    """What a service asked for in the test before is forgotten."""
+    throttle._throttles.clear()
 
 
 @pytest.fixture(scope="module")

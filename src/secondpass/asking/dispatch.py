@@ -52,10 +52,8 @@ TIMEOUT = 60.0
 
 _ADAPTATIONS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
-_LONGEST_RETRY_AFTER = 30.0
-"""Seconds. A server that asks for a longer pause is not asked again."""
-_CLOCK_CHECK = 0.05
-"""Seconds between checks whether the clock of a waiting ranking has started."""
+_LONGEST_RETRY_AFTER = 30.0  # seconds. A server that asks for a longer pause is not asked again.
+_CLOCK_CHECK = 0.05  # seconds between checks whether the clock of a waiting ranking has started
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge, even if they do not report the usage."""
 
@@ -378,8 +376,7 @@ def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:
     return tuple(tokens)
 
 
-_LONGEST_QUOTE = 4000
-"""Characters of an unusable reply that are sent back to the model."""
+_LONGEST_QUOTE = 4000  # characters of an unusable reply that are sent back to the model
 
 
 def repair_prompt(

@@ -26,6 +26,7 @@ from secondpass.asking.scheduler import (
     CallLists,
     CallScorer,
     Pass,
+    ScorerCall,
     StartQuestions,
     question_deadline_error,
     schedule,
@@ -299,24 +300,12 @@ def _score_in_turn(call: CallScorer) -> _Scored:
         outcome = turn.begin()
         if outcome is None:
             turn.started()
-            outcome = _score_within(call)
+            outcome = _until_deadline(call, lambda: score(call))
         return outcome
     except OverloadedError as error:
         return error
     finally:
         turn.end(outcome)
-
-
-def _score_within(call: CallScorer) -> _Scored:
-    """Score in this thread, or until the deadline in a new one."""
-    seconds = call.seconds_left
-    if seconds is None:
-        return score(call)
-    try:
-        outcome = _within(call.scorer, lambda: score(call), seconds)
-    except (_NoThreadError, AbandonedCallsError) as error:
-        return error
-    return scoring_deadline_error(call.ledgers) if outcome is None else outcome
 
 
 def _collection(
@@ -342,14 +331,10 @@ def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
 
 def _collect_within(call: CallBatches | CallLists) -> Any:
     collected, claim, work = _collection(call)
-    seconds = call.seconds_left
     try:
-        if seconds is None:
-            work()
-        else:
-            _within(call.scorer, work, seconds, lambda: _more_seconds(call, collected))
-    except (_NoThreadError, AbandonedCallsError) as error:
-        collected.end(error)
+        error = _until_deadline(call, work, lambda: _more_seconds(call, collected))
+        if error is not None:
+            collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
         _count_times(call, claim)
@@ -364,24 +349,27 @@ def _more_seconds(call: CallBatches | CallLists, collected: BatchScores | Latest
     return call.seconds_left or 0.0
 
 
-def _within(
-    scorer: object,
-    work: Callable[[], T],
-    seconds: float,
-    more_seconds: Callable[[], float] = float,
-) -> T | None:
-    """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises.
+def _until_deadline(
+    call: ScorerCall, work: Callable[[], T], more_seconds: Callable[[], float] = float
+) -> T | MethodError:
+    """Run ``work`` here, or until the deadline in a new thread; a DeadlineError if it takes longer.
 
-    ``more_seconds`` is asked when ``seconds`` have passed.
+    ``more_seconds`` is asked at the deadline. Raises what the work raises.
     """
-    check_abandoned(scorer, _gate_of(scorer).width)
-    call = Call(work, scorer)
+    seconds = call.seconds_left
+    if seconds is None:
+        return work()
+    try:
+        check_abandoned(call.scorer, _gate_of(call.scorer).width)
+    except AbandonedCallsError as error:
+        return error
+    running = Call(work, call.scorer)
     outcome: list[T] = []
     raised: list[BaseException] = []
 
     def run_work() -> None:
         try:
-            outcome.append(call())
+            outcome.append(running())
         except BaseException as error:
             raised.append(error)
 
@@ -390,16 +378,16 @@ def _within(
     try:
         thread.start()
     except RuntimeError:
-        raise _NoThreadError from None
+        return _NoThreadError()
     try:
         thread.join(min(seconds, threading.TIMEOUT_MAX))
         if thread.is_alive():
             thread.join(min(more_seconds(), threading.TIMEOUT_MAX))
     finally:
-        call.abandon()
+        running.abandon()
     if raised:
         raise raised[0]
-    return outcome[0] if outcome else None
+    return outcome[0] if outcome else scoring_deadline_error(call.ledgers)
 
 
 # An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
@@ -410,6 +398,11 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
 
     outcome: _Scored | None = None
     turn = _InTurn(call)
+
+    def work() -> _Scored:
+        turn.started()
+        return score(call, reraised=())
+
     try:
         if turn.shares:
             loop, woken = asyncio.get_running_loop(), asyncio.Event()
@@ -425,7 +418,7 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
                         await woken.wait()
         outcome = turn.begin()
         if outcome is None:
-            outcome = await _score_in_thread(call, turn.started)
+            outcome = await _in_thread(call, work)
         return outcome
     except OverloadedError as error:
         return error
@@ -433,64 +426,55 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
         turn.end(outcome)
 
 
-async def _score_in_thread(call: CallScorer, started: Callable[[], None]) -> _Scored:
-    from secondpass.concurrency.threads import with_timeout
-
-    def work_in_thread() -> _Scored:
-        started()
-        return score(call, reraised=())
-
-    seconds = call.seconds_left
-    work = _in_thread(call.scorer, work_in_thread)
-    try:
-        return await (work if seconds is None else with_timeout(work, seconds))
-    except TimeoutError:
-        return scoring_deadline_error(call.ledgers)
-    except (_NoThreadError, AbandonedCallsError) as error:
-        return error
-
-
 async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
-    from secondpass.concurrency.threads import with_timeout
-
     collected, claim, work = _collection(call, reraised=())
-    seconds = call.seconds_left
-    waiting = _in_thread(call.scorer, work, claim)
     try:
-        if seconds is None:
-            await waiting
-        else:
-            await with_timeout(waiting, seconds, lambda: _more_seconds(call, collected))
-    except TimeoutError:
-        pass
-    except (_NoThreadError, AbandonedCallsError) as error:
-        collected.end(error)
+        error = await _in_thread(call, work, lambda: _more_seconds(call, collected), claim)
+        if error is not None:
+            collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
         _count_times(call, claim)
     return outcome
 
 
-async def _in_thread(scorer: object, work: Callable[[], T], claim: Claim | None = None) -> T:
-    """Run ``work`` in a thread, as soon as one of the slots for such scorers is free."""
+async def _in_thread(
+    call: ScorerCall,
+    work: Callable[[], T],
+    more_seconds: Callable[[], float] = float,
+    claim: Claim | None = None,
+) -> T | MethodError:
+    """:func:`_until_deadline` in a thread, as soon as a slot for such scorers is free."""
     import asyncio
 
-    from secondpass.concurrency.threads import in_thread
+    from secondpass.concurrency.threads import in_thread, with_timeout
 
-    gate = _gate_of(scorer)
+    gate = _gate_of(call.scorer)
     width = gate.width
     if gate is _JOINED_GATE and claim is not None and claim.until < math.inf:
         gate = _CLAIMING_GATE
-    async with gate.in_this_loop().taken():
-        check_abandoned(scorer, width)
-        call = Call(work, scorer)
-        try:
-            return await in_thread(call)
-        except RuntimeError:  # the call itself raises nothing
-            raise _NoThreadError from None
-        except asyncio.CancelledError:
-            call.abandon()
-            raise
+
+    async def in_slot() -> T:
+        async with gate.in_this_loop().taken():
+            check_abandoned(call.scorer, width)
+            running = Call(work, call.scorer)
+            try:
+                return await in_thread(running)
+            except RuntimeError:  # the call itself raises nothing
+                raise _NoThreadError from None
+            except asyncio.CancelledError:
+                running.abandon()
+                raise
+
+    seconds = call.seconds_left
+    try:
+        return await (
+            in_slot() if seconds is None else with_timeout(in_slot(), seconds, more_seconds)
+        )
+    except TimeoutError:
+        return scoring_deadline_error(call.ledgers)
+    except (_NoThreadError, AbandonedCallsError) as error:
+        return error
 
 
 def _gate_of(scorer: object) -> Gate:

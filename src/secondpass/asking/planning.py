@@ -120,12 +120,10 @@ class SimulatedLedger(Ledger):
 class DryRun:
     """What a plan asked and returned."""
 
-    uses: list[Expected] = field(default_factory=list)
-    """Of each model, in the order of first use."""
+    uses: list[Expected] = field(default_factory=list)  # of each model, in the order of first use
     rounds: list[int] = field(default_factory=list)
     """Number of questions of each round that asked any."""
-    shortened: bool = False
-    """Whether passages were cut to fit the context window of a model."""
+    shortened: bool = False  # whether passages were cut to fit the context window of a model
     unanswered: bool = False
     """Whether a question had no ``assumed`` value: what the plan does after it is not known."""
     result: Any = None
@@ -358,8 +356,7 @@ class Recorder:
 
 T = TypeVar("T", int, float)
 
-_TOKEN = "abc "
-"""Text of about one token, at four bytes each."""
+_TOKEN = "abc "  # text of about one token, at four bytes each
 ASSUMED_QUERY = _TOKEN * 10
 _MAX_CANDIDATES = 100_000
 

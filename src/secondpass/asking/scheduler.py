@@ -95,18 +95,15 @@ class CallBatches(ScorerCall):
 class PartialScores(NamedTuple):
     """The scores of some documents, which are not validated."""
 
-    scores: Mapping[int, Any]
-    """By index of the document."""
-    error: MethodError
-    """Why the other documents, if any, have no score."""
+    scores: Mapping[int, Any]  # by index of the document
+    error: MethodError  # why the other documents, if any, have no score
 
 
 class PartialList(NamedTuple):
     """The scores of one list of documents, which are not validated."""
 
     result: ListScores
-    error: MethodError | None
-    """Why some documents have no score; None if the scorer left them out."""
+    error: MethodError | None  # why some documents have no score; None if the scorer left them out
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,11 @@ ALLOWED: ContextVar[int] = ContextVar("secondpass_abandoned_calls", default=8)
 _OF_A_KIND = 4
 """How many times as many abandoned calls there may be of functions or objects of one kind."""
 
-_SECONDS_AT_EXIT = 3.0
-"""Enough for a batch in progress."""
+_SECONDS_AT_EXIT = 3.0  # enough for a batch in progress
 
 _abandoned: set[Abandonable[Any]] = set()
 _left: set[Call[Any]] = set()
-_modules = 0
-"""Number of loaded modules when the exit function was registered."""
+_modules = 0  # number of loaded modules when the exit function was registered
 
 if hasattr(os, "register_at_fork"):
     for _calls in (_abandoned, _left):

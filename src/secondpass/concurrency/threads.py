@@ -20,8 +20,7 @@ from secondpass.concurrency.left_behind import (
 
 T = TypeVar("T")
 
-_TURNS = 10
-"""Turns of the event loop in which tasks that were cancelled just now may end."""
+_TURNS = 10  # turns of the event loop in which tasks that were cancelled just now may end
 _MAX_IDLE = 32
 _idle: list[queue.SimpleQueue[Callable[[], None]]] = []
 """Queues of the threads that wait for work. They are reused, because starting a thread blocks the

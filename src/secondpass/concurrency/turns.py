@@ -104,11 +104,9 @@ class Turn:
     """The turn of one call."""
 
     claim: Claim
-    rank: int
-    """Of the first of its pairs."""
+    rank: int  # of the first of its pairs
     pairs: int
-    wake: Callable[[], None]
-    """Called once, in any thread, when ``state`` has changed."""
+    wake: Callable[[], None]  # called once, in any thread, when `state` has changed
     loop: AbstractEventLoop | None = None
     state: Literal["waiting", "running", "late", "ended"] = "waiting"
     """Late: the time does not suffice."""

@@ -12,8 +12,7 @@ from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
-_MAX_TOKENS = 4096
-"""The API requires a limit in every request."""
+_MAX_TOKENS = 4096  # the API requires a limit in every request
 
 
 @configurable

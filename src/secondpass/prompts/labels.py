@@ -112,8 +112,7 @@ _PREFIX = re.compile(
     re.I,
 )
 _INTEGER = re.compile(r"[+-]?\d{1,9}(?:\.0*)?", re.ASCII)
-_MAX_LENGTH = 300
-"""Characters of a label with its prefix. Labels themselves have fewer."""
+_MAX_LENGTH = 300  # characters of a label with its prefix. Labels themselves have fewer.
 
 
 class Labels:

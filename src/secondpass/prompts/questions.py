@@ -17,8 +17,7 @@ from secondpass.questions import Recall, cut_evenly, estimate_tokens
 
 T = TypeVar("T")
 
-_MARGIN = 0.95
-"""Share of the characters that fit by the estimate, which is rough."""
+_MARGIN = 0.95  # share of the characters that fit by the estimate, which is rough
 
 
 class Questions(Generic[T]):

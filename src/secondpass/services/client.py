@@ -30,8 +30,7 @@ from secondpass.settings.secrets import bare, private_parts
 
 R = TypeVar("R")
 
-_CIRCUIT_SECONDS = 60.0
-"""Seconds in which a rejected key is not tried again."""
+_CIRCUIT_SECONDS = 60.0  # seconds in which a rejected key is not tried again
 REMEMBERED_SECONDS = 600.0
 """Seconds in which a limit that a server stated is kept to; then it is tested again."""
 _CLOSING_SECONDS = 5.0

@@ -20,13 +20,10 @@ from secondpass.settings.secrets import bare
 
 RUN = 16
 """Length of a common run of characters that counts as a repetition."""
-_LETTERS = 12
-"""The same, counting only letters and digits."""
+_LETTERS = 12  # the same, counting only letters and digits
 _KEY_PART = 4
-_SHORT_WHOLE = 2
-"""Minimum length of a query or line that counts if it is repeated whole."""
-_REMOVED_WHOLE = 10
-"""The same for removal. Shorter ones may be the server's own words."""
+_SHORT_WHOLE = 2  # minimum length of a query or line that counts if it is repeated whole
+_REMOVED_WHOLE = 10  # the same for removal. Shorter ones may be the server's own words.
 _MAX_COMPARED = 1_000_000
 """Characters of a request. For larger ones, the server's words are not shown."""
 _ROUNDS = 3  # of unescaping: JSON in JSON in HTML
@@ -227,8 +224,7 @@ class Sent:
 _MAX_WORDS = 200
 _MAX_NAMES = 8
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-\[\]]{0,63}")
-_MARKUP = re.compile(r"<[!?/A-Za-z]")
-"""The beginning of a web page, unlike ``<400> Value error``."""
+_MARKUP = re.compile(r"<[!?/A-Za-z]")  # the beginning of a web page, unlike `<400> Value error`
 
 
 def words(body: Any, sent: Sent) -> str:

@@ -21,14 +21,10 @@ from secondpass.services.throttle import THROTTLE
 
 MAX_BYTES = 16 * 2**20
 """Bytes of one response, compressed or not. Replies of rerankers have a few kilobytes."""
-_MAX_ERROR_BYTES = 2**20
-"""Bytes of an error's body; the rest is not read."""
-_MAX_MEMBERS = 1000
-"""Members of one gzip stream; each needs a new decompressor."""
-_MAX_PIECE = 2**18
-"""Bytes that are decompressed in one step."""
-_CHUNKS_PER_TURN = 100
-"""Chunks of a response that are read before other tasks run."""
+_MAX_ERROR_BYTES = 2**20  # bytes of an error's body; the rest is not read
+_MAX_MEMBERS = 1000  # members of one gzip stream; each needs a new decompressor
+_MAX_PIECE = 2**18  # bytes that are decompressed in one step
+_CHUNKS_PER_TURN = 100  # chunks of a response that are read before other tasks run
 MAX_VALUES = 1_200_000
 """JSON values of one response: strings, numbers, arrays, objects."""
 MAX_SDK_VALUES = 20_000
@@ -236,8 +232,7 @@ class _Decompressor:
                 return
 
 
-_GZIP = zlib.MAX_WBITS | 32
-"""Gzip or zlib, by the header."""
+_GZIP = zlib.MAX_WBITS | 32  # gzip or zlib, by the header
 
 
 class _ValueCounter:

@@ -88,12 +88,9 @@ class ErrorResponse:
     status: int
     text: str
     """The beginning of the body in lower case, without what was sent; for matching, never shown."""
-    parameter: str | None
-    """The request parameter that the server blames, if it names one."""
-    retry_after: float | None
-    """Seconds, or None."""
-    words: str = ""
-    """The server's own words that may be shown."""
+    parameter: str | None  # the request parameter that the server blames, if it names one
+    retry_after: float | None  # seconds, or None
+    words: str = ""  # the server's own words that may be shown
 
     @property
     def source(self) -> str:

@@ -19,24 +19,16 @@ from typing import Any
 
 from secondpass.concurrency.lazy import ForkLock, PerObject
 
-_SHARE = 0.92
-"""Share of the rate at a rejection that a service is asked at from then on."""
-_GROWTH = 0.01
-"""Growth of the rate per second, more the longer nothing is rejected."""
-_FASTER = 5.0
-"""Seconds after which it grows twice as fast."""
-_FAST = 0.7
-"""The same until the second rejection."""
-_LOWEST = 0.2
-"""Requests per second at the least."""
-_WINDOW = 2.0
-"""Seconds over which answers are counted."""
-_BURST = 0.25
-"""Seconds of requests that may be sent at once after a pause."""
+_SHARE = 0.92  # share of the rate at a rejection that a service is asked at from then on
+_GROWTH = 0.01  # growth of the rate per second, more the longer nothing is rejected
+_FASTER = 5.0  # seconds after which it grows twice as fast
+_FAST = 0.7  # the same until the second rejection
+_LOWEST = 0.2  # requests per second at the least
+_WINDOW = 2.0  # seconds over which answers are counted
+_BURST = 0.25  # seconds of requests that may be sent at once after a pause
 LONGEST = 30.0
 """Seconds. A longer pause that a service asks for is not waited for."""
-_FORGOTTEN = 600.0
-"""Seconds without a rejection after which the rate is not limited any more."""
+_FORGOTTEN = 600.0  # seconds without a rejection after which the rate is not limited any more
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _EPOCH, _EPOCH_MILLISECONDS = 1e9, 1e11

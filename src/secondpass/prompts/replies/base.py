@@ -24,14 +24,10 @@ class BatchScores:
 
     values: tuple[float | None, ...]
     """For each document a finite float, or None if it has no usable score."""
-    refused: tuple[int, ...]
-    """Places of documents whose score is in the reply but cannot be used."""
-    unknown: int = 0
-    """Number of scores for documents that were not shown."""
-    cut: bool = False
-    """Whether the reply broke off."""
-    declined: tuple[int, ...] = ()
-    """Places of documents that the model declined to score."""
+    refused: tuple[int, ...]  # places of documents whose score is in the reply but cannot be used
+    unknown: int = 0  # number of scores for documents that were not shown
+    cut: bool = False  # whether the reply broke off
+    declined: tuple[int, ...] = ()  # places of documents that the model declined to score
 
     def is_about(self, count: int) -> bool:
         """Whether this can be an answer about ``count`` documents."""
@@ -49,14 +45,10 @@ class BatchScores:
 class Order:
     """The order in which a reply puts the documents of its question."""
 
-    places: tuple[int, ...]
-    """Places of documents, best first, each at most once."""
-    doubled: int
-    """Number of repeated labels; the first occurrence counts."""
-    unknown: int
-    """Number of labels that were not shown."""
-    cut: bool = False
-    """Whether the reply broke off."""
+    places: tuple[int, ...]  # places of documents, best first, each at most once
+    doubled: int  # number of repeated labels; the first occurrence counts
+    unknown: int  # number of labels that were not shown
+    cut: bool = False  # whether the reply broke off
     refused: tuple[int, ...] = ()
     """Places of documents whose rank is in the reply but cannot be used."""
 
@@ -126,18 +118,12 @@ class ReplyFormat(ABC, Generic[T_co]):
     only, so none is sent then.
     """
 
-    name: ClassVar[str]
-    """Value of the setting ``reply`` that selects this format."""
-    shape: ClassVar[str]
-    """What a reply is, for error messages."""
-    tokens_per_document: ClassVar[int]
-    """Expected tokens of a reply, per document."""
-    logprobs: int = 0
-    """Number of alternatives per token whose log probabilities are requested."""
-    needs_logprobs: bool = False
-    """Whether a reply cannot be read without them."""
-    words: Sequence[str] = ()
-    """Those of which a reply is one, if only its first token is read."""
+    name: ClassVar[str]  # value of the setting `reply` that selects this format
+    shape: ClassVar[str]  # what a reply is, for error messages
+    tokens_per_document: ClassVar[int]  # expected tokens of a reply, per document
+    logprobs: int = 0  # number of alternatives per token whose log probabilities are requested
+    needs_logprobs: bool = False  # whether a reply cannot be read without them
+    words: Sequence[str] = ()  # those of which a reply is one, if only its first token is read
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):

@@ -27,8 +27,7 @@ class WordProbabilities:
 
     listed: tuple[float | None, ...]
     """For each word, 0 to 1; None if no spelling of it is among the alternatives."""
-    unlisted: float
-    """The highest probability that a token outside the alternatives can have."""
+    unlisted: float  # the highest probability that a token outside the alternatives can have
 
 
 def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProbabilities:

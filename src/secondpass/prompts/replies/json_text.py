@@ -30,10 +30,8 @@ class JsonObject(dict[str, Any]):
             self[key] = value
 
 
-_MAX_LENGTH = 400_000
-"""Characters of a reply. No answer about a few hundred passages is longer."""
-_MAX_UNCLOSED = 8
-"""Unclosed brackets in prose that are skipped. Each costs a scan of the rest."""
+_MAX_LENGTH = 400_000  # characters of a reply. No answer about a few hundred passages is longer.
+_MAX_UNCLOSED = 8  # unclosed brackets in prose that are skipped. Each costs a scan of the rest.
 _MAX_BROKEN = 1000
 """Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
@@ -68,8 +66,7 @@ class Value:
     value: Any
     start: int
     stop: int
-    repaired: bool = False
-    """Whether it was almost-JSON."""
+    repaired: bool = False  # whether it was almost-JSON
 
 
 @dataclass(slots=True)
@@ -80,8 +77,7 @@ class Values:
     items: list[Value] = field(default_factory=list)
     broken: list[tuple[int, int]] = field(default_factory=list)
     """(start, stop) of brackets that hold no JSON."""
-    unclosed: int | None = None
-    """Start of a bracket that is never closed and is not in prose."""
+    unclosed: int | None = None  # start of a bracket that is never closed and is not in prose
 
     @property
     def unread(self) -> list[tuple[int, int]]:
@@ -316,10 +312,8 @@ class Lexed(NamedTuple):
 
     tokens: tuple[_Token, ...] | None
     """Without commas; None if it is incomplete, or not all values are written out."""
-    end: int
-    """Where it ends, or how far it was read."""
-    text: str = ""
-    """Without comments, with strings and words in JSON notation."""
+    end: int  # where it ends, or how far it was read
+    text: str = ""  # without comments, with strings and words in JSON notation
 
 
 @functools.cache

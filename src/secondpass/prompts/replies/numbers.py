@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
@@ -24,22 +24,14 @@ from secondpass.ranking.scoring import in_range
 
 T = TypeVar("T")
 
-_MAX_ENUM = 20
-"""The widest range of whole numbers that a schema lists."""
+_MAX_ENUM = 20  # the widest range of whole numbers that a schema lists
 
 
 class Numbers(ABC, Generic[T]):
     """What the numbers of a reply mean."""
 
-    word: ClassVar[str]
-    """The key of a number."""
-    note: ClassVar[str] = ""
-    """A sentence for the end of the request."""
-
-    @property
-    def cache_key(self) -> Mapping[str, Any]:
-        """What reading depends on besides the class: all attributes."""
-        return vars(self)
+    word: ClassVar[str]  # the key of a number
+    note: ClassVar[str] = ""  # a sentence for the end of the request
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
@@ -50,15 +42,14 @@ class Numbers(ABC, Generic[T]):
         """Read the numbers of a reply."""
 
 
+@dataclass(frozen=True)
 class Scores(Numbers[BatchScores]):
     """Scores from ``low`` to ``high``, the higher the better."""
 
     word = "score"
-
-    def __init__(self, low: float, high: float, *, whole: bool = False) -> None:
-        self.low = low
-        self.high = high
-        self.whole = whole
+    low: float
+    high: float
+    whole: bool = field(default=False, kw_only=True)
 
     def schema(self) -> dict[str, Any]:
         if not self.whole:
@@ -73,6 +64,7 @@ class Scores(Numbers[BatchScores]):
         return read_scores(completion, labels, self.low, self.high, whole=self.whole)
 
 
+@dataclass(frozen=True)
 class Ranks(Numbers[Order]):
     """Ranks from 1, which is the best."""
 

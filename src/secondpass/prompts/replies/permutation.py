@@ -95,8 +95,7 @@ _FRAME = " \t\r\n`*"
 _BESIDE = re.compile(r"[\s,;=<>\[\]]*")
 _COMPARING = frozenset("<>=≥≤≻≺~→")
 _CUT_ITEM = re.compile(r"\s*>\s*(?:\[[^\[\]<>\n]{0,200})?")
-_AROUND = 9
-"""Characters before and after a chain that are searched for a comparison."""
+_AROUND = 9  # characters before and after a chain that are searched for a comparison
 
 
 class Ranked(ReplyFormat[Order]):

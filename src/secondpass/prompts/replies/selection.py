@@ -140,10 +140,8 @@ _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 class Row(NamedTuple):
     """One label of an answer."""
 
-    label: Any
-    """As in the reply; None if the row has none."""
-    pairs: Sequence[tuple[Any, Any]] = ()
-    """(label, number) of this row, as in the reply."""
+    label: Any  # as in the reply; None if the row has none
+    pairs: Sequence[tuple[Any, Any]] = ()  # (label, number) of this row, as in the reply
     members: Sequence[tuple[str, Any]] = ()
     """(key, value) of all other members of the row, except for remarks."""
 
@@ -325,8 +323,7 @@ _RANK_WRAPPERS = frozenset(
     ]
 )
 """Keys of numbers of which the lowest is the best."""
-_MAX_DEPTH = 3
-"""Objects around an answer: the one that was asked for, and two more."""
+_MAX_DEPTH = 3  # objects around an answer: the one that was asked for, and two more
 
 
 def score_pairs(value: Any, labels: Labels, word: str) -> Sequence[tuple[Any, Any]]:
