@@ -97,17 +97,6 @@ def test_cascade_shows_its_stages():
     assert numbers(texts, last) == [7, 5, 3, 9]
 
 
-def test_cascade_shows_the_rounds_of_its_stages():
-    texts = numbered([3, 9, 5, 7, 1])
-    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
-    found, last = interims(method, texts)
-    assert [numbers(texts, judgement) for judgement in found] == [
-        [1, 3, 5, 7, 9],  # the first stage
-        [1, 5, 3, 7, 9],  # the first window of the second
-    ]
-    assert numbers(texts, last) == [5, 1, 3, 7, 9]
-
-
 # ---------------------------------------------------------------------- windows
 
 
