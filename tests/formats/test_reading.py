@@ -20,9 +20,6 @@ def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
     assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
 
 
-# ------------------------------------------------------------------ reading
-
-
 def test_corpus(tmp_path: Path) -> None:
     path = written(
         tmp_path / "corpus.jsonl",
@@ -73,8 +70,6 @@ def test_empty_files_hold_nothing(tmp_path: Path) -> None:
     assert list(read_corpus(path)) == []
     assert read_queries(path) == read_qrels(path) == read_run(path) == {}
 
-
-# ------------------------------------------------------------------ malformed lines
 
 GOOD = {
     read_corpus: '{"id": "1", "text": "one"}\n',

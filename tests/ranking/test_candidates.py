@@ -226,9 +226,6 @@ def test_texts_of_a_class_that_raises():
     assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
 
 
-# ---------------------------------------------------------------------- distances
-
-
 def scored_candidates(scores, ids=None):
     names = ids or [None] * len(scores)
     return [Candidate(str(i), names[i], score) for i, score in enumerate(scores)]

@@ -156,8 +156,6 @@ def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
     assert ranking.report.threshold is None
 
 
-# ---------------------------------------------------------------------- scores of a pair
-
 QUERY = "where do wombats live"
 GOOD = "Wombats live in burrows in the forests of Australia."
 BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]

@@ -19,8 +19,6 @@ LEVELS = [
 ]
 
 
-# ---------------------------------------------------------------------- a single candidate
-
 ALONE = {
     "listwise": lambda: Listwise(Model()),
     "graded": lambda: Graded(Model(), judge_single=False),
@@ -51,9 +49,6 @@ def test_single_candidate_is_left_alone(method, asynchronous):
     assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 0.1)
 
 
-# ---------------------------------------------------------------------- nothing was judged
-
-
 def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     failing = Answering(lambda count: None)
     ranking = Reranker(failing, log_level="debug", order=TIERS).rerank("q", LEVELS)
@@ -63,9 +58,6 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     assert ranking.report.status == "unchanged"
     codes = [issue.code for issue in ranking.report.issues]
     assert codes == ["scores_no_list", "order_applied_unjudged"]
-
-
-# ---------------------------------------------------------------------- score kinds
 
 
 @pytest.mark.parametrize(
@@ -87,9 +79,6 @@ def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings,
     assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
     codes = [issue.code for issue in report.issues]
     assert codes == ([] if status == "ok" else ["score_out_of_range"])
-
-
-# ---------------------------------------------------------------------- weight of the original
 
 
 WEIGHED = Issue("hard_to_read", "half of it", (0,))
@@ -128,9 +117,6 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
     else:
         with pytest.raises(RerankError, match="hard_to_read"):
             strict.rerank("q", LEVELS)
-
-
-# ---------------------------------------------------------------------- spans
 
 
 def test_the_span_of_an_earlier_pass_does_not_stay():
@@ -210,9 +196,6 @@ def test_issue_says_what_happened_and_where(settings, given, expected):
     assert issue.ids == tuple(given[at].id for at in issue.positions)
     assert ranking.query == "the query"
     assert ranking.report.seconds > 0
-
-
-# ---------------------------------------------------------------------- what the method is given
 
 
 def test_candidates_without_text_are_not_shown():

@@ -39,9 +39,6 @@ def grades(**changes):
     return reply
 
 
-# ---------------------------------------------------------------------- what is asked
-
-
 @pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
 def test_batches_in_one_round(count, batch_size, sizes):
     texts = texts_of(count)
@@ -83,8 +80,6 @@ def test_reply_formats_and_labels(labels, settings, reply):
     prompt = asks[0].questions[0].request
     assert (prompt.schema is None) == bool(settings.get("bare"))
 
-
-# ---------------------------------------------------------------------- what comes of answers
 
 ANSWERS = [
     # reply to the only question about 3, 9, 5; scores; status by position; issues by position
@@ -145,8 +140,6 @@ def test_grade_out_of_range(grade, repair):
     if not repair:
         assert ranking.report.issues[0].code == "score_out_of_range"
 
-
-# ---------------------------------------------------------------------- settings
 
 WRONG = [
     ({"scale": (5, 5)}, "scale: give the lowest and the highest grade"),
