@@ -60,10 +60,7 @@ class Page:
         (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "score": None, "originalScore": 0}, ("a", None, 0, {"originalScore": 0})),
-        (
-            {"text": "a", "score": 0.1, "originalScore": 0.5},
-            ("a", None, 0.1, {"originalScore": 0.5}),
-        ),
+        ({"text": "a", "score": 1, "originalScore": 5}, ("a", None, 1, {"originalScore": 5})),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
         (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {})),
     ],

@@ -155,44 +155,34 @@ WITH_ISSUES = Judging(
 SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
 
 
-REPORTS = [
-    # settings, candidates, the one issue of this code: (code, message, positions, method)
-    (
-        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
+FAILS, PROBABLE = Answering(lambda count: None), InOrder([0.5], score_kind="probability")
+REPORTS = {
+    # by code: settings, candidates, and what the issue has: message, positions, method
+    "floor_not_applied": (
+        {"method": FAILS, "floor": 9.0, "fallback": [ByTable()]},
         SCORED,
-        (
-            "floor_not_applied",
-            "the threshold applies to the method only; this fallback has none",
-            (),
-            "by-table",
-        ),
+        ("the threshold applies to the method only; this fallback has none", (), "by-table"),
     ),
-    ({"method": WITH_ISSUES}, SCORED, ("named", "likewise", (), "inner")),
-    (
-        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
+    "named": ({"method": WITH_ISSUES}, SCORED, ("likewise", (), "inner")),
+    "original_out_of_range": (
+        {"method": PROBABLE, "blend": {"original": 0.5}},
         [Candidate("a", score=7)],
-        (
-            "original_out_of_range",
-            "retrieval scores outside 0 to 1 were blended as they are",
-            (0,),
-            None,
-        ),
+        ("retrieval scores outside 0 to 1 were blended as they are", (0,), None),
     ),
-    (
+    "order_failed": (
         {"method": ByTable(), "order": lambda items: 1 / 0},
         SCORED,
-        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
+        ("the ordering raised ZeroDivisionError", (), None),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
-)
-def test_issue_says_what_happened_and_where(settings, given, expected):
+@pytest.mark.parametrize("code", REPORTS)
+def test_issue_says_what_happened_and_where(code):
+    settings, given, expected = REPORTS[code]
     ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
-    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
-    assert (issue.code, issue.message, issue.positions, issue.method) == expected
+    (issue,) = [one for one in ranking.report.issues if one.code == code]
+    assert (issue.message, issue.positions, issue.method) == expected
     assert issue.ids == tuple(given[at].id for at in issue.positions)
     assert ranking.query == "the query"
     assert ranking.report.seconds > 0

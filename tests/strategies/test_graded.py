@@ -81,33 +81,22 @@ def test_reply_formats_and_labels(labels, settings, reply):
     assert (prompt.schema is None) == bool(settings.get("bare"))
 
 
+def with_another_label(passages):
+    return json.dumps({**json.loads(graded(passages)), "zzzz": 10})
+
+
+def broken_off(passages):
+    return Completion(graded(passages).rpartition(",")[0] + ', "', cut=True)
+
+
 ANSWERS = [
     # reply to the only question about 3, 9, 5; scores; status by position; issues by position
     ("whole", grades(), [3, 9, 5], {}, {}),
     ("one missing", grades(_9="absent"), [3, None, 5], {1: "backfilled"}, {"not_in_reply": (1,)}),
     ("a rounding error", grades(_9=10.00005), [3, 10, 5], {}, {}),
     ("a word", grades(_9="high"), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    (
-        "missing and refused",
-        grades(_9="absent", _5="high"),
-        [3, None, None],
-        {1: "backfilled", 2: "backfilled"},
-        {"not_in_reply": (1,), "grade_refused": (2,)},
-    ),
-    (
-        "an unknown label",
-        lambda passages: json.dumps({**json.loads(graded(passages)), "zzzz": 10}),
-        [3, 9, 5],
-        {},
-        {"unknown_label": ()},
-    ),
-    (
-        "broken off",
-        lambda passages: Completion(graded(passages).rpartition(",")[0] + ', "', cut=True),
-        [3, 9, None],
-        {2: "backfilled"},
-        {"not_in_reply": (2,)},
-    ),
+    ("an unknown label", with_another_label, [3, 9, 5], {}, {"unknown_label": ()}),
+    ("broken off", broken_off, [3, 9, None], {2: "backfilled"}, {"not_in_reply": (2,)}),
 ]
 
 
