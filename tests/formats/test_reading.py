@@ -93,7 +93,7 @@ GOOD = {
         (read_corpus, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
         (read_corpus, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),
         (read_corpus, '{"id": "2", "text": "", "metadata": "m"}', "'metadata' must be an object"),
-        (read_corpus, '{"id":2,"text":"","title":"a","metadata":{"title":"b"}}', "title is both be"),
+        (read_corpus, '{"id":2,"text":"","title":"a","metadata":{"title":"b"}}', "title is both b"),
         (read_queries, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
         (read_queries, '{"id": "2", "text": null}', "'text' must be a string, not nothing"),
         (read_qrels, "1 0 b", "must have four fields (query 0 document relevance), has 3; tab-"),
