@@ -32,31 +32,6 @@ from secondpass.questions import (
 )
 from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
 
-__all__ = [
-    "LLM",
-    "Answer",
-    "Ask",
-    "Call",
-    "Completion",
-    "Effect",
-    "Estimate",
-    "Judgement",
-    "Left",
-    "ListScores",
-    "Method",
-    "Plan",
-    "Prompt",
-    "Question",
-    "RawScores",
-    "Score",
-    "Scorer",
-    "Service",
-    "Span",
-    "Task",
-    "Turn",
-    "Windows",
-]
-
 R = TypeVar("R")
 T = TypeVar("T")
 

@@ -20,9 +20,6 @@ def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
     assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
 
 
-# ------------------------------------------------------------------ reading
-
-
 def test_corpus(tmp_path: Path) -> None:
     path = written(
         tmp_path / "corpus.jsonl",
@@ -74,8 +71,6 @@ def test_empty_files_hold_nothing(tmp_path: Path) -> None:
     assert read_queries(path) == read_qrels(path) == read_run(path) == {}
 
 
-# ------------------------------------------------------------------ malformed lines
-
 GOOD = {
     read_corpus: '{"id": "1", "text": "one"}\n',
     read_queries: '{"id": "1", "text": "one"}\n',
@@ -98,28 +93,16 @@ GOOD = {
         (read_corpus, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
         (read_corpus, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),
         (read_corpus, '{"id": "2", "text": "", "metadata": "m"}', "'metadata' must be an object"),
-        (
-            read_corpus,
-            '{"id": "2", "text": "", "title": "a", "metadata": {"title": "b"}}',
-            "title is both beside and inside 'metadata'",
-        ),
+        (read_corpus, '{"id":2,"text":"","title":"a","metadata":{"title":"b"}}', "title is both b"),
         (read_queries, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
         (read_queries, '{"id": "2", "text": null}', "'text' must be a string, not nothing"),
         (read_qrels, "1 0 b", "must have four fields (query 0 document relevance), has 3; tab-"),
         (read_qrels, "1 0 b 1 x", "must have four fields (query 0 document relevance), has 5"),
         (read_qrels, "1 0 b 1.0", "the relevance must be an integer, not '1.0'"),
         (read_qrels, "1 0 b 1_0", "the relevance must be an integer"),
-        (
-            read_qrels,
-            "1 0 b 99999999999",
-            "the relevance of document 'b' for query '1' must be -2147483648 to 10000000, not 999",
-        ),
+        (read_qrels, "1 0 b 99999999999", "of document 'b' for query '1' must be -2147483648 to "),
         (read_qrels, "1 0 a 0", "document 'a' of query '1' was judged 1 before, now 0"),
-        (
-            read_run,
-            "1 Q0 b 2 1.5",
-            "must have six fields (query Q0 document rank score tag), has 5",
-        ),
+        (read_run, "1 Q0 b 2 1.5", "six fields (query Q0 document rank score tag), has 5"),
         (read_run, "1 Q0 b two 1.5 t", "the rank must be an integer, not 'two'"),
         (read_run, "1 Q0 b 2 nan t", "the score must be a finite number, not 'nan'"),
         (read_run, "1 Q0 b 2 inf t", "the score must be a finite number, not 'inf'"),

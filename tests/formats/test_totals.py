@@ -36,10 +36,7 @@ TOTALS = [
     ([(1000, 20, 0.1)] * 3, "; tokens: 3,000 in, 60 out; cost: 0.3"),
     ([(0, 0, 0.0)], "; tokens: 0 in, 0 out; cost: 0"),
     ([(1000, 20), ()], "; tokens: 1,000 in, 20 out (reported for 1 of 2 queries)"),
-    (
-        [(1000, 20, 3e-6), (1000, 20)],
-        "; tokens: 2,000 in, 40 out; cost: 3e-06 (reported for 1 of 2 queries)",
-    ),
+    ([(9, 2, 3e-6), (9, 2)], "; tokens: 18 in, 4 out; cost: 3e-06 (reported for 1 of 2 queries)"),
 ]
 
 

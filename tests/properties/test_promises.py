@@ -4,6 +4,7 @@ import asyncio
 import copy
 import logging
 import math
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import example, given
@@ -53,42 +54,50 @@ whens = st.none() | st.builds(
     st.sampled_from(["below", "at_least"]),
     st.integers(0, 3),
 )
+passages = st.fixed_dictionaries(
+    {"size": st.integers(1, 9), "combine": st.sampled_from(["max", "first", "mean"])}
+)
+floors = st.builds(Floor, st.floats(-2, 2), st.sampled_from([None, "rerank"]), st.floats(-2, 2))
 rerankers = st.builds(
-    lambda answer, blend, passages, depth, floor, order, tail, dedupe, top_k, when: Reranker(
-        InOrder(answer * 20),
-        when=when,
-        blend=blend,
-        passages=passages,
-        depth=depth,
-        floor=floor,
-        order=order,
-        tail=tail,
-        dedupe=dedupe,
-        top_k=top_k,
-        log_level="debug",
-    ),
-    scores,
-    blends,
-    st.one_of(
-        st.none(),
-        st.fixed_dictionaries(
-            {"size": st.integers(1, 9), "combine": st.sampled_from(["max", "first", "mean"])}
-        ),
-    ),
-    st.one_of(st.none(), st.integers(1, 14)),
-    st.one_of(
-        st.none(),
-        st.floats(-2, 2),
-        st.builds(Floor, st.floats(-2, 2), st.sampled_from([None, "rerank"]), st.floats(-2, 2)),
-    ),
-    st.sampled_from(
+    Reranker,
+    scores.map(lambda answer: InOrder(answer * 20)),
+    when=whens,
+    blend=blends,
+    passages=st.none() | passages,
+    depth=st.none() | st.integers(1, 14),
+    floor=st.none() | st.floats(-2, 2) | floors,
+    order=st.sampled_from(
         [None, "lost_in_the_middle", "diverse", {"type": "tiers", "field": "a", "tiers": ["x"]}]
     ),
-    st.sampled_from(["keep", "drop"]),
-    st.booleans(),
-    st.one_of(st.none(), st.integers(1, 14)),
-    whens,
+    tail=st.sampled_from(["keep", "drop"]),
+    dedupe=st.booleans(),
+    top_k=st.none() | st.integers(1, 14),
+    log_level=st.just("debug"),
 )
+
+
+def check_same(rankings, others):
+    """Check that rankings have the items and the statuses of others."""
+    assert [repr(one.items) for one in rankings] == [repr(other.items) for other in others]
+    statuses = [[one.report.status for one in some] for some in (rankings, others)]
+    assert statuses[0] == statuses[1]
+
+
+@contextmanager
+def all_that_is_logged():
+    """A list that gets the messages of all levels."""
+    heard: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("secondpass")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("DEBUG")
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class InLists:
@@ -292,12 +301,7 @@ def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, 
         return [await reranker.arerank(*request) for request in requests]
 
     for rankings in (reranker.rerank_many(requests), asyncio.run(others())):
-        assert [repr(ranking.items) for ranking in rankings] == [
-            repr(ranking.items) for ranking in alone
-        ]
-        assert [ranking.report.status for ranking in rankings] == [
-            ranking.report.status for ranking in alone
-        ]
+        check_same(rankings, alone)
 
 
 @examples(25)
@@ -404,12 +408,7 @@ def test_sync_async_and_many_are_one_logic(reranker, queries):
         )
 
     for rankings in (reranker.rerank_many(requests), *asyncio.run(others())):
-        assert [repr(ranking.items) for ranking in rankings] == [
-            repr(ranking.items) for ranking in alone
-        ]
-        assert [ranking.report.status for ranking in rankings] == [
-            ranking.report.status for ranking in alone
-        ]
+        check_same(rankings, alone)
 
 
 @examples(25)
@@ -427,18 +426,11 @@ def test_promise_6_the_ledger_counts_what_was_asked(given_candidates, answer):
 
 @given(st.sampled_from(sorted(ANSWERS)))
 def test_promise_9_no_passage_and_no_key_in_reports_errors_and_logs(fault):
-    heard: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("secondpass")
-    logger.addHandler(handler)
-    try:
+    with all_that_is_logged() as heard, pytest.raises(RerankError) as caught:
         Reranker(Answering(ANSWERS[fault]), strict=True).rerank("the query", ["passage text"])
-    except RerankError as error:
-        heard += [str(error), repr(error.ranking.report), str(error.ranking.report.to_dict())]
-    finally:
-        logger.removeHandler(handler)
-    assert len(heard) == 3
+    report = caught.value.ranking.report
+    assert heard == []  # what is raised is not logged
+    heard += [str(caught.value), repr(report), str(report.to_dict())]
     for word in ("passage text", "the query", "sk-secret"):
         assert not any(word in line for line in heard)
 
@@ -471,16 +463,9 @@ instructed_methods = st.one_of(
 @examples(25)
 @given(instructed_methods, instructions)
 def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instruction):
-    heard: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("secondpass")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel("DEBUG")
     texts = ["1 owl", "2 cats"]
     reranker = Reranker(method, fallback=[{"type": "lexical"}], log_level="debug")
-    try:
+    with all_that_is_logged() as heard:
         for strict in (False, True):
             reranker.strict = strict
             try:
@@ -490,9 +475,6 @@ def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instr
                 ranking = error.ranking
             heard += [repr(ranking), repr(ranking.report), str(ranking.to_dict())]
             heard += [str(ranking.explain(position=item.position)) for item in ranking]
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
     pass_settings = reranker._settings({"instruction": instruction})
     assert pass_settings.instruction is not None
     task = Task("owls", texts, [], instruction=pass_settings.instruction)

@@ -32,13 +32,8 @@ finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, 
         (Blend(1.0, "minmax"), [None], [3], None, [0.5]),
         (Blend(0.5, "none"), [None] * 2, [0.25, 0.75], None, [0.25, 0.75]),
         (Blend(0.5, "sigmoid"), [None] * 2, [0.0, 0.0], None, [0.5, 0.5]),
-        (
-            Blend(0.4, "rrf", 60),
-            [None, None],
-            [1.0, 2.0],
-            None,
-            [0.4 / 61 + 0.6 / 62, 0.4 / 62 + 0.6 / 61],
-        ),
+        (Blend(0.5, "rrf", 1), [None] * 2, [1.0, 2.0], None, [1 / 4 + 1 / 6, 1 / 6 + 1 / 4]),
+        (Blend(0.25, "rrf", 1), [None] * 2, [1.0, 2.0], None, [1 / 8 + 1 / 4, 1 / 12 + 3 / 8]),
     ],
 )
 def test_mix(blend, originals, reranked, scale, final):

@@ -68,10 +68,8 @@ def test_notes():
         "listwise would leave out 7 of its 50 candidates",
     ]
     problem = PlannedStage("m", 5, problem="no room", shortened=True, left_out=5)
-    assert CostPlan(5, (problem,)).notes == [
-        "m: no room",
-        "m: passages would be cut to fit the context window",
-    ]
+    cut = "m: passages would be cut to fit the context window"
+    assert CostPlan(5, (problem,)).notes == ["m: no room", cut]
 
 
 def test_the_numbers_of_a_record_are_whole():

@@ -29,15 +29,15 @@ def explained(identifier, candidates=FRUIT, scores=(0.2, 0.6, 0.4), **settings):
     return reranker.rerank("the query", candidates).explain(identifier)
 
 
+MINMAX = {"original": 0.25, "normalize": "minmax"}
+BLENDED = "0.25 * 0.875 (retrieval) + 0.75 * 1 (method) = 0.96875, by minmax"
+
+
 @pytest.mark.parametrize(
     ("identifier", "settings", "lines"),
     [
         ("pear", {}, ["'pear': rank 1, of 3", "rank 2, score 0.8", "0.6 (unbounded) by in-order"]),
-        (
-            "pear",
-            {"blend": {"original": 0.25, "normalize": "minmax"}},
-            ["0.25 * 0.875 (retrieval) + 0.75 * 1 (method) = 0.96875, by minmax"],
-        ),
+        ("pear", {"blend": MINMAX}, [BLENDED]),
         ("moon", {"floor": 0.3}, ["left out, of 3", "0.2 is below 0.3"]),
         ("moon", {"top_k": 2}, ["it is number 3, beyond top_k"]),
         ("fig", {"depth": 1}, ["beyond the depth; it keeps its order"]),

@@ -52,9 +52,6 @@ class Steps:
         return self.judgements[-1]
 
 
-# ---------------------------------------------------------------------- strategies
-
-
 def test_listwise_shows_the_order_after_each_window_but_the_last():
     texts = numbered(range(6))
     found, last = interims(Listwise(Model(), window=2, stride=1), texts)
@@ -76,9 +73,6 @@ def test_blocks_show_the_joined_order():
     assert interims(Blocks(Model(), block=3, copies=2, final=0), texts)[0] == []
 
 
-# ---------------------------------------------------------------------- cascades
-
-
 def cascade(*stages):
     return Cascade([CascadeStage(method, depth) for method, depth in stages])
 
@@ -95,20 +89,6 @@ def test_cascade_shows_its_stages():
     assert [judgement.beyond for judgement in found] == [{4}, {4}]
     assert found[0].stage_scores == [(-3,), (-9,), (-5,), (-7,), ()]
     assert numbers(texts, last) == [7, 5, 3, 9]
-
-
-def test_cascade_shows_the_rounds_of_its_stages():
-    texts = numbered([3, 9, 5, 7, 1])
-    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
-    found, last = interims(method, texts)
-    assert [numbers(texts, judgement) for judgement in found] == [
-        [1, 3, 5, 7, 9],  # the first stage
-        [1, 5, 3, 7, 9],  # the first window of the second
-    ]
-    assert numbers(texts, last) == [5, 1, 3, 7, 9]
-
-
-# ---------------------------------------------------------------------- windows
 
 
 def test_interim_judgements_of_windows_become_those_of_their_texts():
@@ -130,9 +110,6 @@ def test_interim_judgements_of_windows_become_those_of_their_texts():
     assert [judgement.scores for judgement in found] == [[None, 2.0]]
     assert found[0].spans == [None, (0, 2)]
     assert last.spans[1] == (0, 2)
-
-
-# ---------------------------------------------------------------------- conversion
 
 
 def test_a_judgement_about_another_task_is_dropped():

@@ -102,18 +102,9 @@ def test_operations_of_a_cascade(recorder, how, deadline):
     ranking = rank(reranker, how)
     name = "by-table, then listwise by model"
     asked = ("request", "model")
-    assert recorder.tree() == [
-        (
-            "ranking",
-            name,
-            (
-                "method",
-                name,
-                ("method", "by-table", ("scoring", "by-table")),
-                ("method", "listwise by model", asked, asked),
-            ),
-        )
-    ]
+    first = ("method", "by-table", ("scoring", "by-table"))
+    second = ("method", "listwise by model", asked, asked)
+    assert recorder.tree() == [("ranking", name, ("method", name, first, second))]
     assert [operation.error for operation in recorder.ended] == [None] * 7
     assert all(operation.seconds >= 0 for operation in recorder.ended)
     assert set(recorder.ended) == set(recorder.started)

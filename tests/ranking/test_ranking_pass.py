@@ -19,8 +19,6 @@ LEVELS = [
 ]
 
 
-# ---------------------------------------------------------------------- a single candidate
-
 ALONE = {
     "listwise": lambda: Listwise(Model()),
     "graded": lambda: Graded(Model(), judge_single=False),
@@ -51,9 +49,6 @@ def test_single_candidate_is_left_alone(method, asynchronous):
     assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 0.1)
 
 
-# ---------------------------------------------------------------------- nothing was judged
-
-
 def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     failing = Answering(lambda count: None)
     ranking = Reranker(failing, log_level="debug", order=TIERS).rerank("q", LEVELS)
@@ -63,9 +58,6 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     assert ranking.report.status == "unchanged"
     codes = [issue.code for issue in ranking.report.issues]
     assert codes == ["scores_no_list", "order_applied_unjudged"]
-
-
-# ---------------------------------------------------------------------- score kinds
 
 
 @pytest.mark.parametrize(
@@ -87,9 +79,6 @@ def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings,
     assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
     codes = [issue.code for issue in report.issues]
     assert codes == ([] if status == "ok" else ["score_out_of_range"])
-
-
-# ---------------------------------------------------------------------- weight of the original
 
 
 WEIGHED = Issue("hard_to_read", "half of it", (0,))
@@ -130,9 +119,6 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
             strict.rerank("q", LEVELS)
 
 
-# ---------------------------------------------------------------------- spans
-
-
 def test_the_span_of_an_earlier_pass_does_not_stay():
     candidates = [Candidate("one", metadata={"rerank_span": [0, 2]}) for _ in range(3)]
     method = Judging(Judgement([0.1, 0.2, None], spans=[(0, 1), None, None]))
@@ -169,50 +155,37 @@ WITH_ISSUES = Judging(
 SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
 
 
-REPORTS = [
-    # settings, candidates, the one issue of this code: (code, message, positions, method)
-    (
-        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
+FAILS, PROBABLE = Answering(lambda count: None), InOrder([0.5], score_kind="probability")
+REPORTS = {
+    # by code: settings, candidates, and what the issue has: message, positions, method
+    "floor_not_applied": (
+        {"method": FAILS, "floor": 9.0, "fallback": [ByTable()]},
         SCORED,
-        (
-            "floor_not_applied",
-            "the threshold applies to the method only; this fallback has none",
-            (),
-            "by-table",
-        ),
+        ("the threshold applies to the method only; this fallback has none", (), "by-table"),
     ),
-    ({"method": WITH_ISSUES}, SCORED, ("named", "likewise", (), "inner")),
-    (
-        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
+    "named": ({"method": WITH_ISSUES}, SCORED, ("likewise", (), "inner")),
+    "original_out_of_range": (
+        {"method": PROBABLE, "blend": {"original": 0.5}},
         [Candidate("a", score=7)],
-        (
-            "original_out_of_range",
-            "retrieval scores outside 0 to 1 were blended as they are",
-            (0,),
-            None,
-        ),
+        ("retrieval scores outside 0 to 1 were blended as they are", (0,), None),
     ),
-    (
+    "order_failed": (
         {"method": ByTable(), "order": lambda items: 1 / 0},
         SCORED,
-        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
+        ("the ordering raised ZeroDivisionError", (), None),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
-)
-def test_issue_says_what_happened_and_where(settings, given, expected):
+@pytest.mark.parametrize("code", REPORTS)
+def test_issue_says_what_happened_and_where(code):
+    settings, given, expected = REPORTS[code]
     ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
-    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
-    assert (issue.code, issue.message, issue.positions, issue.method) == expected
+    (issue,) = [one for one in ranking.report.issues if one.code == code]
+    assert (issue.message, issue.positions, issue.method) == expected
     assert issue.ids == tuple(given[at].id for at in issue.positions)
     assert ranking.query == "the query"
     assert ranking.report.seconds > 0
-
-
-# ---------------------------------------------------------------------- what the method is given
 
 
 def test_candidates_without_text_are_not_shown():

@@ -187,9 +187,6 @@ def test_a_weight_of_the_original_order_and_issues_are_passed_on(weight, status,
     assert report.issues[0].positions == (0, 1)
 
 
-# ---------------------------------------------------------------------- other fields
-
-
 def test_other_fields_are_in_every_window():
     scorer = Recording()
     render = {"fields": ["title", "text"], "separator": ": ", "prefix": "p. ", "suffix": " end"}
@@ -209,9 +206,6 @@ def test_no_span_of_a_field_that_is_not_the_text(render):
     assert len(scorer.lists[0]) == 3 + bool(render.get("labels"))
     assert (item.status, item.span) == ("scored", None)
     assert "rerank_span" not in item.metadata
-
-
-# ---------------------------------------------------------------------- one window of each
 
 
 def graded_texts(reranker, query, texts, model):

@@ -170,9 +170,6 @@ def test_delete(store, kind, tmp_path):
     assert read(store) == {}
 
 
-# ---------------------------------------------------------------------- what is reported
-
-
 @WAYS
 def test_a_file_that_was_set_aside_is_reported_once(store, kind, path, get, put):
     mark = kind.layout.application.to_bytes(4, "big")

@@ -20,9 +20,6 @@ def judge(method, texts, reply=ranked):
     return play(method.judge(task_of(texts)), in_answer(reply))
 
 
-# ---------------------------------------------------------------------- design
-
-
 @given(st.integers(1, 150), st.integers(2, 25), st.integers(2, 4))
 def test_every_index_is_in_as_many_blocks(count, size, copies):
     blocks = design(count, size, copies)
@@ -31,9 +28,6 @@ def test_every_index_is_in_as_many_blocks(count, size, copies):
     assert all(block == sorted(set(block)) and len(block) <= size for block in blocks)
     shown = [index for block in blocks for index in block]
     assert sorted(shown) == sorted([*range(count)] * (1 if number == 1 else copies))
-
-
-# ---------------------------------------------------------------------- joining
 
 
 @pytest.mark.parametrize(
@@ -64,9 +58,6 @@ def test_joint_order(orders, joint):
     assert joint_order(orders) == joint
 
 
-# ---------------------------------------------------------------------- the strategy
-
-
 def test_candidates_without_an_answered_block_are_unjudged():
     blocks = design(100, 20, 2)
     judgement, _ = judge(Blocks(Model()), numbered(range(100)), failing(0, 5))
@@ -92,8 +83,6 @@ def test_without_the_last_answer_the_joint_order_stands():
     assert judgement.degraded
     assert list(judgement.scores) == list(without.scores)
 
-
-# ---------------------------------------------------------------------- limits
 
 PRICES = {"input": 1.0, "output": 1.0}
 LIMITED = [

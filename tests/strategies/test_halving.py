@@ -38,9 +38,6 @@ def unjudged(ranking):
     return sorted(item.position for item in ranking if item.status == "unjudged")
 
 
-# ---------------------------------------------------------------------- what is halved
-
-
 @pytest.mark.parametrize("bad", [0, 7, 12, 19])
 @pytest.mark.parametrize(
     ("outcome", "before"),
@@ -62,8 +59,6 @@ def test_one_refused_passage_costs_only_its_own_judgement(outcome, before, bad):
     assert report.usage.repairs == more + (isinstance(outcome, str))
     assert report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
 
-
-# ---------------------------------------------------------------------- what is not
 
 OTHERS = {
     "server error": LLMError("it failed", "server_error"),

@@ -101,14 +101,9 @@ def read_requests(
     check_options: Callable[[Mapping[str, Any]], object],
     warn: Callable[[str], None],
 ) -> Iterator[InputRequest]:
-    """Read requests, one per line. Unknown keys are ignored with a warning.
+    """Read requests, one per line, from a stream of this name. Unknown keys are only warned of.
 
-    Args:
-        stream: the lines.
-        name: name of the stream in messages.
-        text_needed: whether every candidate must have text.
-        check_options: raises InputError if the call options of a request are wrong.
-        warn: is called with each warning.
+    ``check_options`` raises an InputError if the call options of a request are wrong.
 
     Raises:
         FormatError: a line is not a request, an id is repeated, or only some lines have one.

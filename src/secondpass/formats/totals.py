@@ -23,26 +23,21 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
 
     Tokens, billed units and cost are summed over the rankings that report them.
     """
-    counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
-    counts.update(
-        f"issue {code}"
-        for ranking in rankings
-        for code in {issue.code for issue in ranking.report.issues}
-    )
-    counts.update(
-        f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
-        f"threads: {engine.threads}"
-        for ranking in rankings
-        for engine in ranking.report.engines
-    )
-    if nothing := sum(ranking.report.nothing_relevant is True for ranking in rankings):
-        counts[_NOTHING] = nothing
-    for skipped in (ranking.report.skipped for ranking in rankings):
-        if skipped is not None:
+    counts: Counter[str] = Counter()
+    for report in (ranking.report for ranking in rankings):
+        counts[report.status] += 1
+        counts.update(f"issue {code}" for code in {issue.code for issue in report.issues})
+        counts.update(
+            f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
+            f"threads: {engine.threads}"
+            for engine in report.engines
+        )
+        if report.nothing_relevant:
+            counts[_NOTHING] += 1
+        if report.skipped is not None:
             counts[_SKIPPED] += 1
-            counts[_SAVED] += skipped.pairs
-    for ranking in rankings:
-        usage = ranking.report.usage
+            counts[_SAVED] += report.skipped.pairs
+        usage = report.usage
         for name in _AGAIN:
             if number := getattr(usage, name):
                 counts[name] += number

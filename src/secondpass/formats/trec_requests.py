@@ -37,13 +37,12 @@ class CorpusFile:
         self._offsets = sqlite3.connect("")  # a temporary database, deleted when it is closed
         try:
             self._index(progress)
-        except sqlite3.Error as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, sqlite3.Error):
+                raise
             problem = f"the offsets of its documents cannot be stored on disk: {error}"
             raise InputError(f"{path}: {problem}") from None
-        except BaseException:
-            self.close()
-            raise
 
     def __enter__(self) -> CorpusFile:
         return self

@@ -29,12 +29,8 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
 
     The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
     ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes are used.
-    Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well.
-
-    Args:
-        values: the candidates as passed by the caller.
-        text_needed: whether a mapping without a text is an error. It is not if a method is shown
-            other fields.
+    Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well. A mapping
+    without a text is an error unless a method is shown other fields (``text_needed``).
 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.

@@ -130,10 +130,8 @@ class LexicalScorer:
         k1: saturation of repeated words; 0 counts a word once.
         b: normalization by document length, 0 to 1.
 
-    Scores are 0 or more, without an upper bound (kind ``unbounded``). Words are runs of letters,
-    digits and underscores, lower-cased, without stemming or stop words; in Chinese, Japanese,
-    Korean, Thai, Lao, Khmer and Burmese, pairs of characters
-    (:func:`~secondpass.ranking.lexical.split_words`).
+    Scores are 0 or more, without an upper bound (kind ``unbounded``). Words are those of
+    :func:`~secondpass.ranking.lexical.split_words`, without stemming or stop words.
     """
 
     score_kind: ScoreKind = "unbounded"

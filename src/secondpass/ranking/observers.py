@@ -319,14 +319,9 @@ def request(
     documents: int,
     errors: Sequence[MethodError],
 ) -> Running:
-    """The operation of a request to a service, about so many documents.
+    """The operation of a request about so many documents, after errors of earlier attempts.
 
-    Args:
-        operations: those that are running in its ranking; none without an observer.
-        service: that gets the request.
-        content: of the request.
-        documents: number of candidates in it.
-        errors: of earlier attempts.
+    ``operations`` are those that are running in its ranking; none without an observer.
     """
     if not operations:
         return _UNOBSERVED

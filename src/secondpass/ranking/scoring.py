@@ -71,11 +71,9 @@ class ScorerMethod:
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
-        divided = self._at_most is not None and not any(
-            callable(member(self.scorer, name, None)) for name in ("score_batches", "score_lists")
-        )
+        own_parts = (member(self.scorer, name, None) for name in ("score_batches", "score_lists"))
         sharing: AbstractContextManager[int | None] = nullcontext(self._at_most)
-        if divided and self._at_most is not None:
+        if self._at_most is not None and not any(map(callable, own_parts)):
             sharing = task.call.sharing(self.scorer, len(task.texts), self._at_most)
         with sharing as at_most:
             raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)

@@ -126,13 +126,9 @@ def why_missing(*, cut: bool) -> str:
 def merge_batches(
     count: int, answers: Mapping[range, Answer[BatchScores]], *, word: str, issues: IssueCollector
 ) -> Judgement:
-    """Merge the scores of all batches of a task of ``count`` texts.
+    """Merge the scores of all batches of a task, whose answers are by the indices of each.
 
-    Args:
-        count: number of texts of the task.
-        answers: by the indices of each batch.
-        word: the name of a number in issues, such as ``score``.
-        issues: collector of earlier issues.
+    ``word`` is the name of a number in issues, such as ``score``.
 
     Raises:
         MethodError: no batch has an answer, or one has scores on another scale.
@@ -254,10 +250,8 @@ def ask_in_halves(
     ``limits.repair: 0`` turns that off. While nothing at all is answered, one batch alone is halved
     and followed down to a passage: a service that refuses everything is given up after that.
 
-    ``issues`` gets the errors of questions whose halves were asked instead.
-
-    Returns:
-        The answers, by the ranges that were asked about last.
+    ``issues`` gets the errors of questions whose halves were asked instead. The answers are by the
+    ranges that were asked about last.
     """
     answers = dict((yield from ask(batches, False)))
     followed = False  # whether one batch was halved down to a passage, and nothing answered

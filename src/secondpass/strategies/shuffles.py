@@ -49,13 +49,9 @@ class Shuffles:
     def judge(
         self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
-        """Judge the candidates of a task in every order; a single one is judged once.
+        """Judge the candidates of a task in every order by ``judge``; a single one is judged once.
 
-        Args:
-            name: of the method.
-            judge: judges a task once.
-            task: with one candidate or more.
-            rounds: number of questions of each round of one run.
+        ``name`` is that of the method, ``rounds`` the questions of each round of one run.
         """
         if self.runs == 1 or len(task.texts) == 1:
             return judge(task)

@@ -38,6 +38,10 @@ def changed(change):
     return lambda passages: json.dumps(change(json.loads(ranked(passages))["ranking"]))
 
 
+def broken_off(passages):
+    return Completion(ranked(passages).rpartition(",")[0] + ', "', cut=True)
+
+
 ANSWERS = [
     # reply to the only question about 3, 9, 5, 7; order; how many are scored; issues
     ("whole", ranked, (1, 3, 2, 0), 4, {}),
@@ -45,13 +49,7 @@ ANSWERS = [
     ("two missing", leaving_out(3, 9), (3, 2, 0, 1), 2, {"not_in_reply": (0, 1)}),
     ("doubled", changed(lambda order: order + order[::-1]), (1, 3, 2, 0), 4, {"doubled_label": ()}),
     ("unknown", changed(lambda order: ["zzzz", *order, 7]), (1, 3, 2, 0), 4, {"unknown_label": ()}),
-    (
-        "broken off",
-        lambda passages: Completion(ranked(passages).rpartition(",")[0] + ', "', cut=True),
-        (1, 3, 2, 0),
-        3,
-        {"not_in_reply": (0,)},
-    ),
+    ("broken off", broken_off, (1, 3, 2, 0), 3, {"not_in_reply": (0,)}),
 ]
 
 

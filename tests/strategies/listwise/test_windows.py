@@ -24,9 +24,6 @@ WINDOWS = [
 ]
 
 
-# ---------------------------------------------------------------------- what is asked
-
-
 @pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
 def test_windows_slide_to_the_top(count, window, stride, starts):
     # An order that is right already is not changed, so windows show where they start.
@@ -83,16 +80,10 @@ WRONG = [
 ]
 
 
-# ---------------------------------------------------------------------- settings
-
-
 @pytest.mark.parametrize(("settings", "message"), WRONG, ids=[str(row[0]) for row in WRONG])
 def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "listwise", "llm": Model(), **settings})
-
-
-# ---------------------------------------------------------------------- details
 
 
 def test_default_stride():
