@@ -13,6 +13,7 @@ from contract import (
     WAYS,
     Answers,
     Numbers,
+    first,
     needs,
     numbered,
     places,
@@ -26,10 +27,6 @@ TIERS = {
     "learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
     "expert": {"type": "tiers", "field": "level", "tiers": ["hard", "easy"]},
 }
-
-
-def first(adapter: Any, kind: str = "sync") -> str:
-    return WAYS[adapter.name][kind][0]
 
 
 def levels(adapter: Any) -> list[Any]:
@@ -167,11 +164,7 @@ def test_wrong_options_of_a_call_are_named(
 
 # ---------------------------------------------------------------------- what fails
 
-FAILURES: dict[str, object] = {
-    "raises": OSError("gone"),
-    "nothing": None,
-    "long": [1.0] * 4,
-}
+FAILURES: dict[str, object] = {"raises": OSError("gone"), "nothing": None, "long": [1.0] * 4}
 
 
 @pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)
