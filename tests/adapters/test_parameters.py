@@ -127,7 +127,7 @@ def test_unknown_arguments_get_the_nearest_parameter(name, hint):
 WHOLE = [None, 1, 10**30, np.int64(3), np.uint8(1)]
 NOT_WHOLE = [0, -1, -(10**5000), True, 1.0, "5", np.zeros(2, int)]
 FINITE = [None, 0, -1.5, np.float32(0.5)]
-NOT_FINITE = [float("nan"), float("inf"), "0.5", False]
+NOT_FINITE = [float("nan"), float("inf"), 10**400, "0.5", False]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from contract import (
     WAYS,
     Answers,
     Numbers,
+    first,
     needs,
     numbered,
     places,
@@ -26,10 +27,6 @@ TIERS = {
     "learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
     "expert": {"type": "tiers", "field": "level", "tiers": ["hard", "easy"]},
 }
-
-
-def first(adapter: Any, kind: str = "sync") -> str:
-    return WAYS[adapter.name][kind][0]
 
 
 def levels(adapter: Any) -> list[Any]:
@@ -110,31 +107,6 @@ def test_an_order_of_a_call_is_for_that_call(
     assert places(adapter, ranked) == [3, 2, 1, 0]
 
 
-class Listens:
-    """Notes the context and the instruction of its tasks."""
-
-    name = "listens"
-    score_kind = "unbounded"
-    scale = None
-
-    def __init__(self) -> None:
-        self.seen: list[object] = []
-
-    def judge(self, task: Any) -> Any:
-        self.seen.append(task.context)
-        yield from ()
-        raise OSError
-
-
-@needs("options")
-def test_the_context_of_a_call_reaches_the_method(adapter: Any, way: str) -> None:
-    method = Listens()
-    component = adapter.make(Reranker(method, log_level="debug"))
-    adapter.run(component, way, QUERY, numbered(adapter, 1, 2), context={"user": 7})
-    adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
-    assert method.seen == [{"user": 7}, None]
-
-
 WRONG = [
     ({"top_k": 0}, r"top_(k|n)"),
     ({"top_k": -1}, r"top_(k|n)"),
@@ -167,11 +139,7 @@ def test_wrong_options_of_a_call_are_named(
 
 # ---------------------------------------------------------------------- what fails
 
-FAILURES: dict[str, object] = {
-    "raises": OSError("gone"),
-    "nothing": None,
-    "long": [1.0] * 4,
-}
+FAILURES: dict[str, object] = {"raises": OSError("gone"), "nothing": None, "long": [1.0] * 4}
 
 
 @pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from contract import (
     CANNOT,
     QUERY,
-    WAYS,
     Answers,
     Numbers,
     expected,
+    first,
     needs,
     numbered,
     places,
@@ -31,8 +31,7 @@ from secondpass import InputError
 from secondpass.effects import ListScores
 
 PATIENT = settings(
-    examples(15),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    examples(15), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 numbers = st.floats() | st.integers(-5, 5) | st.sampled_from([0.0, 0.5, 1.0])
@@ -99,7 +98,7 @@ def test_documents_are_those_of_the_core_and_inputs_stay(
         **{"top_k": top_k} if top_k else {},
     )
     kind = "async" if asynchronous else "sync"
-    ranked, _ = adapter.run(component, WAYS[adapter.name][kind][0], QUERY, documents)
+    ranked, _ = adapter.run(component, first(adapter, kind), QUERY, documents)
     assert [id(one) for one in documents] == [*map(id, same)]
     assert [state_of(adapter, document) for document in documents] == before
     core_config = {name: value for name, value in config.items() if name != "order" or order}
@@ -208,7 +207,7 @@ def test_wrong_documents_are_named(adapter: Any, make: Any, message: str) -> Non
     for kind in ("sync", "async"):
         wrong = make(adapter.given("x", "a", 0.1))
         with pytest.raises(InputError, match=pattern):
-            adapter.run(component, WAYS[adapter.name][kind][0], QUERY, wrong)
+            adapter.run(component, first(adapter, kind), QUERY, wrong)
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -218,7 +217,7 @@ def test_a_query_that_is_no_text_is_named(adapter: Any, kind: str) -> None:
     for query in (None, 5):
         for documents in ([], numbered(adapter, 1)):
             with pytest.raises(ValueError, match=r"^query: "):
-                adapter.run(component, WAYS[adapter.name][kind][0], query, documents)
+                adapter.run(component, first(adapter, kind), query, documents)
     assert scorer.events == []
 
 
@@ -232,9 +231,7 @@ def test_async_blocks_no_event_loop_and_sync_works_in_one(adapter: Any) -> None:
     async def both() -> int:
         ranked = await adapter.arun(component, QUERY, numbered(adapter, 1, 2))
         assert places(adapter, ranked) == [1, 0]
-        again, _ = adapter.run(
-            component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
-        )
+        again, _ = adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
         assert places(adapter, again) == [1, 0]
         return threading.get_ident()
 

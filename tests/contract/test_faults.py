@@ -170,10 +170,7 @@ def provenance_of(item: Ranked) -> dict[str, Any]:
 
 
 def ranking_of(
-    carried: Sequence[Carried],
-    candidates: Sequence[Candidate],
-    report: Report,
-    has_scores: bool,
+    carried: Sequence[Carried], candidates: Sequence[Candidate], report: Report, has_scores: bool
 ) -> Ranking:
     """What came out as the ranking that it was made of; each is what stood at its place."""
     items = []

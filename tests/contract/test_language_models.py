@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, needs, numbered, places, says
+from contract import QUERY, WAYS, first, needs, numbered, places, says
 from secondpass import ConfigurationError, Reranker
 
 
@@ -72,7 +72,7 @@ def test_a_model_of_the_framework_is_asked(adapter: Any, way: str, kind: int, me
 def test_system_and_turns_are_messages_of_their_roles(adapter: Any) -> None:
     model = Model()
     component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
-    adapter.run(component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2))
+    adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
     assert [one["role"] for one in model.asked[0]] == ["system", "user"]
 
 
@@ -85,9 +85,7 @@ def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> N
         return says("Well, the second.") if len(model.asked) == 1 else reply
 
     component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, first_words)
-    ranked, report = adapter.run(
-        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
-    )
+    ranked, report = adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
     assert places(adapter, ranked) == [1, 0]
     assert [issue["code"] for issue in report["issues"]] == ["asked_again"]
     roles = [one["role"] for one in model.asked[1]]
@@ -101,11 +99,10 @@ def test_the_asynchronous_side_runs_in_the_callers_loop(adapter: Any) -> None:
     component = ranked_by(adapter, adapter.llms[1], {"method": "listwise"}, model)
 
     async def inside() -> Any:
-        first = await adapter.arun(component, QUERY, numbered(adapter, 1, 2))
-        second, _ = adapter.run(  # as evaluators do, inside a loop
-            component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
-        )
-        assert places(adapter, first) == places(adapter, second) == [1, 0]
+        awaited = await adapter.arun(component, QUERY, numbered(adapter, 1, 2))
+        # As evaluators do, inside a loop.
+        called, _ = adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
+        assert places(adapter, awaited) == places(adapter, called) == [1, 0]
         return asyncio.get_running_loop()
 
     loop = asyncio.run(inside())
@@ -175,8 +172,7 @@ def test_it_is_saved_or_given_again(adapter: Any) -> None:
         for one in (component, again, copy.copy(component), copy.deepcopy(component)):
             assert adapter.core(one).method.llm.timeout == timeout
             if reranker != "listwise_guided":  # which asks in another form
-                way = WAYS[adapter.name]["sync"][0]
-                ranked, _ = adapter.run(one, way, QUERY, numbered(adapter, 1, 2))
+                ranked, _ = adapter.run(one, first(adapter), QUERY, numbered(adapter, 1, 2))
                 assert places(adapter, ranked) == [1, 0]
         assert getattr(copy.deepcopy(component), adapter.names["llm"]) is llm
 

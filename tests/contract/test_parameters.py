@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from contract import WAYS, Answers, Numbers, needs, numbered, places
+from contract import Answers, Numbers, first, needs, numbered, places
 from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.parameters import PATHS
 
@@ -79,7 +79,7 @@ def test_a_parameter_of_calls_is_written_and_can_be_assigned(
     setattr(assigned, own, value)
     assert getattr(adapter.load(adapter.save(assigned)), own) == value
     documents = numbered(adapter, 1, 2, 3, 4, 5, ids="abcda")
-    way = WAYS[adapter.name]["sync"][0]
+    way = first(adapter)
     results = [adapter.run(one, way, "3", documents)[0] for one in (component, again, assigned)]
     plain = [[adapter.carried(one) for one in ranked] for ranked in results]
     assert plain[0] == plain[1] == plain[2]
@@ -145,7 +145,7 @@ def test_parameters_override_presets_and_files(adapter: Any, tmp_path: Path) -> 
     file.write_text(yaml.safe_dump(config), encoding="utf-8")
     component = adapter.make(file, top_k=4, floor=-1.0, depth=5, dedupe=False)
     documents = numbered(adapter, 1, 2, 3, 4, 5, ids="abcaa")
-    ranked, _ = adapter.run(component, WAYS[adapter.name]["sync"][0], "5", documents)
+    ranked, _ = adapter.run(component, first(adapter), "5", documents)
     assert places(adapter, ranked) == [4, 0, 1, 2]
 
 
@@ -170,7 +170,7 @@ def test_assignments_are_checked_as_constructions_are(adapter: Any) -> None:
         assert adapter.save(component) == before
     setattr(component, adapter.names["top_k"], 1)
     documents = numbered(adapter, 1, 2)
-    ranked, _ = adapter.run(component, WAYS[adapter.name]["sync"][0], "1", documents)
+    ranked, _ = adapter.run(component, first(adapter), "1", documents)
     assert places(adapter, ranked) == [0]
     ready = adapter.make(Reranker("lexical", top_k=2))
     with pytest.raises(ValueError, match="top_k"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, Numbers, needs, numbered, places, quiet
+from contract import QUERY, Numbers, first, needs, numbered, places, quiet
 from secondpass import MissingExtraError, NotSerializableError, Reranker
 from secondpass.config import preset_names
 
@@ -69,7 +69,7 @@ def test_every_way_round_gives_the_same(adapter: Any, name: str) -> None:
         if not isinstance(MADE[name][0], Reranker) or adapter.name == "llama_index":
             assert written == config, way
     if name in {"a mapping", "windows", "ready", "ready, with all", "preset lexical"}:
-        way = WAYS[adapter.name]["sync"][0]
+        way = first(adapter)
         results = [
             [adapter.carried(one) for one in adapter.run(each, way, "2", documents(adapter))[0]]
             for each in (component, *others.values())
@@ -108,7 +108,7 @@ def test_an_object_without_a_name_is_not_saved_but_copied(
     for copied in (copy.copy(component), copy.deepcopy(component)):
         assert copied is not component
         setattr(copied, adapter.names["top_k"], 2)
-        way = WAYS[adapter.name]["sync"][0]
+        way = first(adapter)
         for one, expected in ((component, [2]), (copied, [2, 1])):
             ranked, _ = adapter.run(one, way, QUERY, numbered(adapter, 1, 2, 3))
             assert places(adapter, ranked) == expected

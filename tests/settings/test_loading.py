@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
 from secondpass.settings.overrides import Override
 
@@ -59,13 +60,43 @@ def test_presets_round_trip(name):
     assert Reranker.from_config(settings).to_config() == settings
 
 
-def test_a_subclass_is_not_written():
-    class Own(Reranker):
-        def __init__(self) -> None:
-            super().__init__("lexical")
+# ---------------------------------------------------------------------- what is written out
 
-    with pytest.raises(NotSerializableError, match="Own has no registered name"):
-        Own().to_config()
+
+class Own(Reranker):
+    def __init__(self) -> None:
+        super().__init__("lexical")
+
+
+UNNAMED = {
+    "subclass": (Own, "Own has no registered name"),
+    "scorer": (lambda: Reranker(ByTable()), "method: a ByTable has no registered name"),
+    "function": (
+        lambda: Reranker("lexical", order=lambda items: items),
+        "order: a function has no",
+    ),
+    "fallback": (
+        lambda: Reranker("lexical", fallback=[ByTable()]),
+        "fallback.method: a ByTable has no registered name",
+    ),
+    "key": (
+        lambda: Reranker({"type": "cross_encoder", "model": "m", "token": "hf-SECRET"}),
+        "^to_config: method.token: a key cannot be written out; name its environment variable",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), UNNAMED.values(), ids=UNNAMED)
+def test_what_has_no_name_is_not_written(make, message):
+    with pytest.raises(NotSerializableError, match=message) as caught:
+        make().to_config()
+    assert "SECRET" not in str(caught.value)
+
+
+def test_defaults_are_left_out_and_empty_mappings_kept():
+    assert Reranker("lexical", limits={}, render={}).to_config() == {"method": {"type": "lexical"}}
+    reranker = Reranker({"type": "cross_encoder", "model": "m", "model_kwargs": {}})
+    assert reranker.to_config()["method"]["model_kwargs"] == {}
 
 
 # ---------------------------------------------------------------------- wrong configurations

@@ -149,6 +149,11 @@ def way_of(adapter: Adapter, row: int) -> str:
     return ways[row % len(ways)]
 
 
+def first(adapter: Adapter, kind: str = "sync") -> str:
+    """The first entry point, synchronous or asynchronous, which has all options and the report."""
+    return WAYS[adapter.name][kind][0]
+
+
 def adapter_of(name: str) -> Adapter:
     """The adapter of this name; skips the test if its framework is not installed."""
     pytest.importorskip("langchain_core" if name == "langchain" else name)

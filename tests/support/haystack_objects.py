@@ -20,7 +20,6 @@ CROSS_ENCODER = {"method": {"type": "cross_encoder"}}
 BY_INDEX = {"method": {"type": "listwise", "labels": "index1"}}
 
 Result = dict[str, Any]
-Call = Callable[..., Result]
 
 
 # ---------------------------------------------------------------------- documents

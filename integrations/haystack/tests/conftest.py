@@ -1,9 +1,6 @@
 """A setting of Haystack for all tests, a small cross-encoder, and one embedded model."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,16 +34,3 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = {word: number for number, word in enumerate(tiny_models.WORDS)}
     BertWordPieceTokenizer(vocabulary).save(str(folder / "tokenizer.json"))
     return folder
-
-
-@pytest.fixture(params=["run", "run_async"])
-def call(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
-    """Runs a ranker, synchronously or in an event loop of its own."""
-
-    def called(ranker: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        if request.param == "run":
-            result: dict[str, Any] = ranker.run(*args, **kwargs)
-            return result
-        return asyncio.run(ranker.run_async(*args, **kwargs))
-
-    return called

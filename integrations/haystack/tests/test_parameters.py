@@ -15,7 +15,7 @@ from haystack.utils.device import Device, DeviceMap
 
 from contract import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_objects import BY_INDEX, CROSS_ENCODER, QUERY, Call, Says, four, ids, indices
+from haystack_objects import BY_INDEX, CROSS_ENCODER, QUERY, Says, both, four, ids, indices
 from secondpass import ConfigurationError, Reranker
 
 DEFAULTS: dict[str, Any] = {
@@ -152,10 +152,10 @@ def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
 # ---------------------------------------------------------------------- prompts
 
 
-def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
+def test_a_prompt_builder_of_haystack_may_be_the_prompt() -> None:
     template = "{{ documents }} are to be ordered. {{ reply }} For {{ query }}"
     builder = PromptBuilder(template, required_variables=["documents", "query"])
     says = Says(indices(2, 1, 3, 4))
     config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
-    assert ids(call(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
+    assert ids(both(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
     assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")

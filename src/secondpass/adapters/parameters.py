@@ -7,6 +7,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -269,8 +270,10 @@ def whole_number(name: str, value: Any) -> int | None:
 
 def plain_number(value: Any) -> Any:
     """Python's float for a real number of another library, which cannot be saved."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return float(value) if is_number else value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            return float(value)
+    return value
 
 
 def finite_number(name: str, value: Any) -> float | None:

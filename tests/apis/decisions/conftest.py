@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ import fake_provider as fake
 from decision_answers import KEY, SHAPES, answer
 from fake_provider import FakeProvider
 from secondpass import Reranker
-from secondpass.apis.decision_descriptions import DECISION_APIS
-
-asking = importlib.import_module("secondpass.asking.dispatch")
-
-KEY_VARIABLES = {name for api in DECISION_APIS.values() for name in api.key_variables}
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +22,7 @@ def provider():
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch, provider):
-    """No proxy, no key by chance, and pauses that need not be waited for."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name in KEY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
+def _answering(provider):
     provider.play(answer())
 
 

@@ -164,15 +164,6 @@ def test_answers_of_another_type(kind, question, make, provider):
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_confidence_and_score_are_not_read(question, make, provider):
-    changes = ({"confidence": 7, "score": 99, "legend": 5}, {"confidence": None, "score": "x"})
-    for change in changes:
-        provider.play(each_answer(lambda one, more=change: one.update(more), lambda index: True))
-        ranking = make(question=question).rerank("q", NUMBERS)
-        assert (ranking.order, ranking.report.status) == ((1, 2, 0), "ok")
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
 def test_missing_answers_are_unjudged(question, make, rank, provider, shape):
     provider.play(without(lambda index: index == 1))
     ranking = rank(make(question=question), "q", NUMBERS)

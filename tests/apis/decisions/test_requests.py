@@ -54,17 +54,6 @@ def test_each_shows_one_document_and_its_query(make, provider):
     assert question.keys() == {"type", "instructions", "criteria"}
 
 
-@pytest.mark.parametrize("shape", ["openai"], indirect=True)
-def test_levels_have_their_number_as_label(make, provider):
-    make(layout="each", question="graded", levels=["no", "a bit", "yes"]).rerank("q", ["3"])
-    (question,) = provider.requests[0].body["questions"]
-    assert question["levels"] == [
-        {"label": "0", "description": "no"},
-        {"label": "1", "description": "a bit"},
-        {"label": "2", "description": "yes"},
-    ]
-
-
 def test_questions_of_a_batch_name_their_document(make, provider):
     make().rerank("q", NUMBERS)
     (request,) = provider.requests

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from rerank_answers import answer
 from rerank_dialects import SIGNED
 from secondpass import Reranker
 
-asking = importlib.import_module("secondpass.asking.dispatch")
-
-endpoint = importlib.import_module("secondpass.apis.endpoint")
-
-apis = importlib.import_module("secondpass.apis.descriptions")
-KEY_VARIABLES = {name for api in apis.APIS.values() for name in api.key_variables}
 AWS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
@@ -39,16 +32,9 @@ def _answering(provider):
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    """No proxy, no key by chance, and pauses that need not be waited for."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name in KEY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+def _aws(monkeypatch):
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture

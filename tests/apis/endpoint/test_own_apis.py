@@ -128,14 +128,6 @@ def test_signed_requests(make, rank, provider, caplog):
     assert "of another's request" in caplog.text
 
 
-# ---------------------------------------------------------------------- what servers reject
-
-
-def rejecting_empty(status=400, message="documents must not be empty"):
-    rejected = fake.raw(http(status, {"message": message}))
-    return where(lambda r: any(not text.strip() for text in documents(r)), rejected)
-
-
 def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
@@ -150,7 +142,8 @@ def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
 @pytest.mark.parametrize("api", ["cohere", "voyage", "nvidia", "deepinfra", "vertex"])
 @pytest.mark.parametrize("status", [400, 422])
 def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
-    provider.play(rejecting_empty(status))
+    rejected = fake.raw(http(status, {"message": "documents must not be empty"}))
+    provider.play(where(lambda r: any(not text.strip() for text in documents(r)), rejected))
     reranker = make(api, api_key=KEY)
     texts = ["3 a", "", "9 b", " \n", "5 c"]
     ranking = rank(reranker, "q", texts)

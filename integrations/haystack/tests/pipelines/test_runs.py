@@ -289,9 +289,8 @@ def test_failed_warm_up_is_logged(way: Way, capsys: pytest.CaptureFixture[str]) 
 # ---------------------------------------------------------------------- event loops
 
 
-@contextmanager
-def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline, Result]]:
-    """A pipeline whose chat generator is a real client of a server here, and its inputs."""
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_unclosed_client_serves_a_second_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sk-very-secret")
     with FakeProvider() as provider:
         generator = OpenAIChatGenerator(
@@ -303,18 +302,9 @@ def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline,
         pipeline = Pipeline()
         ranker = SecondPassRanker({"method": "graded"}, chat_generator=generator)
         pipeline.add_component("ranker", ranker)
-        try:
-            yield pipeline, {"ranker": {"query": CASTLES, "documents": numbered(2, 9, 5)}}
-        finally:
-            pipeline.close()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_unclosed_client_serves_a_second_event_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with asking_a_server(monkeypatch) as (pipeline, data):
+        data = {"ranker": {"query": CASTLES, "documents": numbered(2, 9, 5)}}
         results = [asyncio.run(pipeline.run_async(data)) for _ in range(3)]
-    del pipeline, data
+        pipeline.close()
+    del pipeline, ranker, generator
     gc.collect()  # or connections of closed loops would be complained of in another test
     assert [result["ranker"]["report"]["status"] for result in results] == ["ok"] * 3

@@ -25,7 +25,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Qu
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
-from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observe
+from llama_index.postprocessor.secondpass.events import Finish, dispatcher, observe
 from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
 from llama_index.postprocessor.secondpass.parameters import (
     BESIDE_READY,
@@ -300,9 +300,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         """
         text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._settings(top_n, order=order, context=context, instruction=instruction)
-        with self._observe(query, nodes, settings) as observed:
+        with self._observe(query, nodes, settings) as finish:
             converted = candidates(nodes, self.metadata_mode)
-            return self._result(nodes, self._reranker.rerank(text, converted, **settings), observed)
+            return self._result(nodes, self._reranker.rerank(text, converted, **settings), finish)
 
     async def arerank_nodes(
         self,
@@ -317,10 +317,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         """:meth:`rerank_nodes` for event loops; blocking calls are made in a worker thread."""
         text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._settings(top_n, order=order, context=context, instruction=instruction)
-        with self._observe(query, nodes, settings) as observed:
+        with self._observe(query, nodes, settings) as finish:
             converted = candidates(nodes, self.metadata_mode)
             ranking = await self._reranker.arerank(text, converted, **settings)
-            return self._result(nodes, ranking, observed)
+            return self._result(nodes, ranking, finish)
 
     def query_settings(
         self,
@@ -392,18 +392,18 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     def _observe(
         self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]
-    ) -> AbstractContextManager[Observed]:
+    ) -> AbstractContextManager[Finish]:
         top_n = settings["top_k"] or self._reranker.top_k or len(nodes)
         model = self._reranker.method.name
         return observe(self.callback_manager, query or "", nodes, top_n=top_n, model=model)
 
     def _result(
-        self, nodes: Sequence[NodeWithScore], ranking: Ranking, observed: Observed
+        self, nodes: Sequence[NodeWithScore], ranking: Ranking, finish: Finish
     ) -> tuple[list[NodeWithScore], Report]:
         prefix = self.metadata_prefix
         omitted = None if self.keep_retrieval_score else f"{prefix}retrieval_score"
         copies = ranked(nodes, ranking, prefix, omitted)
-        observed(copies, ranking.report)
+        finish(copies, ranking.report)
         return copies, ranking.report
 
     # ------------------------------------------------------------------ life cycle

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation import (  # type: ignore[attr-defined]  # no __all__
@@ -37,16 +37,7 @@ class SecondPassReportEvent(BaseEvent):
         return "SecondPassReportEvent"
 
 
-class Observed:
-    """A reranking whose events are sent. Call it with the result."""
-
-    def __init__(self, has_handlers: bool) -> None:
-        self.has_handlers = has_handlers
-        self.nodes: list[NodeWithScore] = []
-
-    def __call__(self, nodes: list[NodeWithScore], report: Report) -> None:
-        self.nodes = snapshot(nodes) if self.has_handlers else nodes
-        dispatcher.event(SecondPassReportEvent(report=report.to_dict()))
+Finish: TypeAlias = Callable[[list[NodeWithScore], Report], None]
 
 
 @contextmanager
@@ -57,11 +48,17 @@ def observe(
     *,
     top_n: int,
     model: str,
-) -> Iterator[Observed]:
-    """Send the events of a reranking: start, report and end."""
+) -> Iterator[Finish]:
+    """Send the events of a reranking: start, report and end. What is yielded takes the result."""
     # Handlers may keep the nodes, so they get copies that other components do not write to.
-    observed = Observed(bool(manager.handlers) or _has_handlers())
-    payload_nodes = snapshot(nodes) if observed.has_handlers else list(nodes)
+    kept = snapshot if manager.handlers or _has_handlers() else list
+    results: list[NodeWithScore] = []
+
+    def finish(ranked: list[NodeWithScore], report: Report) -> None:
+        results.extend(kept(ranked))
+        dispatcher.event(SecondPassReportEvent(report=report.to_dict()))
+
+    payload_nodes = kept(nodes)
     start = ReRankStartEvent(query=query, nodes=payload_nodes, top_n=top_n, model_name=model)
     dispatcher.event(start)
     payload: dict[str, Any] = {
@@ -72,12 +69,12 @@ def observe(
     }
     with manager.event(CBEventType.RERANKING, payload=payload) as event:
         try:
-            yield observed
+            yield finish
         except RerankError as error:  # under ``strict``
             dispatcher.event(SecondPassReportEvent(report=error.ranking.report.to_dict()))
             raise
-        event.on_end(payload={EventPayload.NODES: observed.nodes})
-        dispatcher.event(ReRankEndEvent(nodes=observed.nodes))
+        event.on_end(payload={EventPayload.NODES: results})
+        dispatcher.event(ReRankEndEvent(nodes=results))
 
 
 def _has_handlers() -> bool:
