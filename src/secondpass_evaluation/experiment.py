@@ -209,8 +209,8 @@ def _with_differences(comparison: Comparison, seed: int, *, own: bool) -> tuple[
     for measure in comparison.measures:
         family = []
         for pair in pairs:
-            own, base = (averaged(values[name][measure], comparison.queries) for name in pair)
-            family.append(difference(measure, own, base, seed=seed))
+            both = [averaged(values[name][measure], comparison.queries) for name in pair]
+            family.append(difference(measure, *both, seed=seed))
         corrected = holm([item.p for item in family])
         for (name, _), item, p in zip(pairs, family, corrected, strict=True):
             differences[name][measure] = replace(item, corrected_p=p)

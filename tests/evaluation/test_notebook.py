@@ -52,6 +52,8 @@ def test_the_embedded_model_searches_by_default():
     found = compare([], SUITE, progress=lambda *step: told.append(step))
     assert [result.name for result in found.ran] == ["vector", "lexical", "hybrid"]
     assert told[:2] == [("Encoding the corpus", 0, 24), ("Encoding the corpus", 24, 24)]
+    words_first = compare([], SUITE, first_stages=["lexical", "vector"])
+    assert words_first["vector"].run == found["vector"].run
     retriever = HybridRetriever(SUITE.corpus)
     alone = compare([], SUITE, retriever=retriever, first_stages=["lexical"])
     assert alone["lexical"].run == found["lexical"].run
