@@ -223,10 +223,6 @@ class Tuning:
             comments=[] if self.config is None else self.provenance(),
         )
 
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, in notebooks."""
-        return page.render_fragment(self.verdict, "", self.notes, tables(self))
-
     @property
     def _queries(self) -> str:
         return counted(self.queries, "judged query", "judged queries")
