@@ -146,7 +146,7 @@ class Comparison(ComparisonData):
         }
 
     def _system(self, result: Result) -> dict[str, Any]:
-        system = result.to_dict(text=True)
+        system = result.record()
         if result.status != "not_run":
             seconds = self.end_to_end(result).values()
             system["seconds"]["end_to_end"] = percentiles(seconds)

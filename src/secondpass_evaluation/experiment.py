@@ -144,14 +144,13 @@ def compare(
         results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
 
     base, notes = _baseline(results, baseline, behinds)
-    bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
     comparison = Comparison(
         suite.name,
         suite.queries,
         suite.qrels,
         measures,
         base,
-        _with_differences(results, bases, suite.queries, measures, seed=seed),
+        tuple(results),
         {
             "depth": depth,
             "behind": behinds[0] if len(behinds) == 1 else list(behinds),
@@ -166,6 +165,8 @@ def compare(
         (*suite.notes, *repetition_notes(suite.queries), *notes),
         suite.judged_by,
     )
+    own = baseline is None and len(behinds) > 1
+    comparison = replace(comparison, results=_with_differences(comparison, seed, own=own))
     return replace(comparison, corrected=corrected_results(comparison))
 
 
@@ -193,49 +194,29 @@ def _baseline(
     return None, [f"{requested} {what}, so nothing is compared with it"]
 
 
-def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
-    """Name of a system -> name of the system that it is compared with."""
-    ran = {result.name: result.first_stage for result in results if result.evaluation}
-    if own:
-        return {name: stage for name, stage in ran.items() if stage is not None}
-    if baseline is None:
-        return {}
-    return {name: baseline for name in ran if name != baseline}
-
-
-def _with_differences(
-    results: Sequence[Result],
-    bases: Mapping[str, str],
-    queries: Mapping[str, str],
-    measures: Sequence[str],
-    *,
-    seed: int,
-) -> tuple[Result, ...]:
-    """The results with their differences from the systems in ``bases``.
+def _with_differences(comparison: Comparison, seed: int, *, own: bool) -> tuple[Result, ...]:
+    """The results with their differences from the baseline, or from their own first stages.
 
     Queries with the same text count as one. p-values are corrected over all systems, for each
     measure separately.
     """
-    evaluations = {result.name: result.evaluation for result in results if result.evaluation}
-    differences: dict[str, dict[str, Difference]] = {name: {} for name in bases}
-    for measure in measures:
-        family = [
-            difference(
-                measure,
-                averaged(evaluations[name].per_query[measure], queries),
-                averaged(evaluations[base].per_query[measure], queries),
-                seed=seed,
-            )
-            for name, base in bases.items()
-        ]
+    if comparison.baseline is None and not own:
+        return comparison.results
+    values = {one.name: one.evaluation.per_query for one in comparison.ran if one.evaluation}
+    bases = {result.name: comparison.base_of(result) or "" for result in comparison.ran}
+    pairs = [(name, base) for name, base in bases.items() if name != base and base in values]
+    differences: dict[str, dict[str, Difference]] = {name: {} for name, _ in pairs}
+    for measure in comparison.measures:
+        family = []
+        for pair in pairs:
+            both = [averaged(values[name][measure], comparison.queries) for name in pair]
+            family.append(difference(measure, *both, seed=seed))
         corrected = holm([item.p for item in family])
-        for name, item, p in zip(bases, family, corrected, strict=True):
+        for (name, _), item, p in zip(pairs, family, corrected, strict=True):
             differences[name][measure] = replace(item, corrected_p=p)
     return tuple(
-        replace(result, differences=differences[result.name])
-        if result.name in differences
-        else result
-        for result in results
+        replace(result, differences=differences.get(result.name, {}))
+        for result in comparison.results
     )
 
 

@@ -56,8 +56,13 @@ def check_output(path: AnyPath, *, force: bool = False) -> Path:
     file = Path(path)
     if file.suffix not in _SUFFIXES:
         raise InputError(f"{file}: must end in .yaml or .yml")
+    return check_free(file, force=force)
+
+
+def check_free(file: Path, *, force: bool) -> Path:
+    """Check that a file can be written: its folder exists, and it does not, unless forced."""
     if file.is_dir():
-        raise InputError(f"{file}: is a folder")
+        raise InputError(f"{file}: is a folder; give the name of a file")
     if not file.parent.is_dir():
         raise InputError(f"{file}: the folder {file.parent} does not exist")
     if file.exists() and not force:

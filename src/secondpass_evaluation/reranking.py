@@ -363,7 +363,7 @@ def largest_changes(
 def _top(
     documents: Sequence[str],
     other: Sequence[str],
-    texts: Mapping[str, object],
+    texts: Mapping[str, str | None],
     relevance: Mapping[str, int],
 ) -> tuple[Shown, ...]:
     ranks = {document: rank for rank, document in enumerate(other, 1)}
@@ -371,16 +371,12 @@ def _top(
         Shown(
             rank,
             document,
-            _beginning(texts.get(document)),
+            " ".join((texts.get(document) or "").split())[:TEXT_LENGTH],
             relevance.get(judged_id(document, relevance)),
             ranks.get(document),
         )
         for rank, document in enumerate(documents[:_DOCUMENTS], 1)
     )
-
-
-def _beginning(text: object) -> str:
-    return " ".join(text.split())[:TEXT_LENGTH] if isinstance(text, str) else ""
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:

@@ -176,11 +176,8 @@ class Result:
         count = sum(self.statuses.values())
         return None if not count else (count - self.statuses.get("ok", 0)) / count
 
-    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return everything except the run as plain values; keys are hidden.
-
-        With ``text`` also the queries of gains and losses, and the beginnings of their documents.
-        """
+    def record(self) -> dict[str, Any]:
+        """Everything except the run, for ``results.json``; keys are hidden."""
         system: dict[str, Any] = {
             "name": self.name,
             "status": self.status,
@@ -213,22 +210,14 @@ class Result:
             "truncated": self.truncated,
             "failure_rate": self.failure_rate,
             "stability": None if self.stability is None else asdict(self.stability),
-            "gains": [_change(change, text=text) for change in self.gains],
-            "losses": [_change(change, text=text) for change in self.losses],
+            "gains": [asdict(change) for change in self.gains],
+            "losses": [asdict(change) for change in self.losses],
         }
 
     def __repr__(self) -> str:
         means = {} if self.evaluation is None else self.evaluation.mean
         figures = ", ".join(f"{measure} {mean:.4f}" for measure, mean in means.items())
         return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
-
-
-def _change(change: Change, *, text: bool) -> dict[str, Any]:
-    """A change as plain values; the texts of query and documents only with ``text``."""
-    record = asdict(change)
-    for part in () if text else (record, *record["top"], *record["top_before"]):
-        del part["text"]
-    return record
 
 
 @dataclass(frozen=True)

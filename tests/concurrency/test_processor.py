@@ -3,7 +3,7 @@ import os
 import pytest
 
 from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
-from secondpass.scorers.engines import processor
+from secondpass.concurrency import processor
 
 
 def write(root, files):

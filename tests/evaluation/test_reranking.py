@@ -126,7 +126,7 @@ def test_share_of_candidates_that_were_not_read_whole() -> None:
     suite = suite_of(candidates={**CANDIDATES, "q-owls": SUITE.corpus[:4]})
     whole = compare({"short": Reranker(Short(), depth=3), "whole": Reranker(ByTable())}, suite)
     assert whole["given+short"].truncated == pytest.approx(2 / 3)
-    assert whole["given+short"].to_dict()["truncated"] == pytest.approx(2 / 3)
+    assert whole["given+short"].record()["truncated"] == pytest.approx(2 / 3)
     assert whole["given+whole"].truncated == 0.0
 
 

@@ -71,6 +71,8 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The vectors of the texts."""
+        import numpy as np
+
         if len(texts) == 1:
             return self.embedder.embed(texts)
         path = self.folder / f"vectors-{_hash(self.name, texts)}.npy"
@@ -80,7 +82,9 @@ class CachedEmbedder:
             return cached
         vectors = self.embedder.embed(texts)
         try:
-            _write(path, vectors)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as file:
+                np.save(file, vectors, allow_pickle=False)
         except OSError as error:
             warn(f"{path}: cannot cache the vectors ({error.strerror or type(error).__name__})")
         else:
@@ -107,11 +111,3 @@ def _read(path: Path, count: int) -> NDArray[np.float32] | None:
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or len(vectors) != count:
         return None
     return vectors if vectors.dtype == np.float32 and bool(np.isfinite(vectors).all()) else None
-
-
-def _write(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
-    import numpy as np
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        np.save(file, vectors, allow_pickle=False)

@@ -164,20 +164,14 @@ def tune(
 
 def _check_files(into: Path | None, report: Path | None, *, force: bool) -> None:
     """Check the paths before anything runs."""
-    from secondpass_evaluation.provenance import check_output
+    from secondpass_evaluation.provenance import check_free, check_output
 
     if into is not None:
         check_output(into, force=force)
-    if report is None:
-        return
-    if report.suffix != ".html":
-        fail(f"--report {report}: must end in .html", USAGE_ERROR)
-    if not report.parent.is_dir():
-        fail(f"--report {report}: the folder {report.parent} does not exist")
-    if report.is_dir():
-        fail(f"--report {report}: is a folder; give the name of a file")
-    if report.exists() and not force:
-        fail(f"--report {report}: already exists; use --force to overwrite it")
+    if report is not None:
+        if report.suffix != ".html":
+            fail(f"--report {report}: must end in .html", USAGE_ERROR)
+        check_free(report, force=force)
 
 
 def _specs(tried: list[str] | None) -> dict[str, Any]:

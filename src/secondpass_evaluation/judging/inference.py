@@ -107,8 +107,7 @@ def corrected_mean(
 
     Raises:
         InputError: there are fewer queries than :func:`fewest_queries`, a query of the person is
-            not among the model's, a value is not a finite number, or all the person's values are
-            equal.
+            not among the model's, a value is not a finite number, or all of the person's are equal.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")

@@ -94,12 +94,10 @@ class JudgedBy:
 
 
 def judged_by_path(qrels: AnyPath) -> Path:
-    """The file beside judgements that says which model made them."""
     return beside(qrels, ".judged-by.json")
 
 
 def people_path(qrels: AnyPath) -> Path:
-    """The file beside a model's judgements with those of a person."""
     return beside(qrels, ".people.txt")
 
 

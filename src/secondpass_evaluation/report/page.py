@@ -108,17 +108,19 @@ def page(comparison: ComparisonData) -> str:
 
 
 def fragment(comparison: ComparisonData) -> str:
-    """The verdict and the tables, for notebooks."""
+    """The verdict and the tables, for notebooks; styled by attributes only."""
     outcome = verdict(comparison)
-    return render_fragment(outcome.answer, outcome.because, comparison.notes, tables(comparison))
-
-
-def render_fragment(
-    answer: str, because: str, notes: Sequence[str], tables: Sequence[Table]
-) -> str:
-    """A verdict and tables; styled by attributes only, so that nothing else is affected."""
-    template = _environment().get_template("fragment.html.j2")
-    return str(template.render(answer=answer, because=because, notes=notes, tables=tables))
+    rendered = (
+        _environment()
+        .get_template("fragment.html.j2")
+        .render(
+            answer=outcome.answer,
+            because=outcome.because,
+            notes=comparison.notes,
+            tables=tables(comparison),
+        )
+    )
+    return str(rendered)
 
 
 def render_page(template: str, **context: Any) -> str:

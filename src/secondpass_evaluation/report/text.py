@@ -56,6 +56,11 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def p_phrase(value: float) -> str:
+    """A p-value in a sentence."""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
 def interval(low: float | None, high: float | None, sign: str = "+") -> str:
     """The ends of an interval, with their signs or without; a dash if they are not known."""
     return NONE if low is None or high is None else f"{low:{sign}.4f} to {high:{sign}.4f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secondpass_evaluation.judging.inference import Corrected, excludes_zero
-from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds
+from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds, p_phrase
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, fewest_queries
 
@@ -245,7 +245,7 @@ def _figures(comparison: ComparisonData, best: Result) -> str:
     if difference.enough_queries and difference.corrected_p is not None and not no_difference:
         count = _compared(comparison)
         significant = "significant" if is_significant(difference) else "not significant"
-        p = "p < 0.001" if difference.corrected_p < 0.001 else f"p = {difference.corrected_p:.3f}"
+        p = p_phrase(difference.corrected_p)
         corrected = f", corrected for {count} comparisons" if count > 1 else ""
         text += f", which is {significant} ({p}{corrected})"
     text += f". Query by query: {difference.wins} better, {difference.losses} worse"

@@ -24,6 +24,7 @@ from secondpass_evaluation.report.text import (
     in_milliseconds,
     interval,
     number,
+    p_phrase,
     p_value,
     row,
 )
@@ -163,13 +164,15 @@ class Tuning:
                 f"Adopt {trial.name}, {trial.setting}{at}: on queries that had no part in the "
                 f"choice, {self.measure} gains {_gain(self, trial.held)} over the first "
                 f"stage, {self.stage} "
-                f"({_p(trial.held)}, corrected for {_tried(self)})."
+                f"({p_phrase(trial.held.p)}, corrected for {_tried(self)})."
             )
             if abs(self.gain.mean - trial.held.mean) >= _ZERO:
                 text += f" The choice among the rerankers gains {self.gain.mean:+.4f}."
             if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
                 text += " Expect less: it was adopted because it was high."
-            return f"{text} {_rule_of_three(self.queries)}"
+            # Of a rarer loss, none shows with a probability of 5 % or more.
+            rare = max(1, self.queries // 3)
+            return f"{text} A loss on fewer than 1 of {rare} queries may not show."
         text = (
             f"Keep the first stage, {self.stage}: no reranker is sure to gain enough "
             f"{self.measure}."
@@ -220,10 +223,6 @@ class Tuning:
             comments=[] if self.config is None else self.provenance(),
         )
 
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, in notebooks."""
-        return page.render_fragment(self.verdict, "", self.notes, tables(self))
-
     @property
     def _queries(self) -> str:
         return counted(self.queries, "judged query", "judged queries")
@@ -269,11 +268,6 @@ class Tuning:
         if self.config is None:
             raise InputError("nothing was adopted, so there is no configuration to write")
         write_config(path, self.config, self.provenance(), force=force)
-
-
-def _rule_of_three(queries: int) -> str:
-    """How rare a loss can be without showing (with a probability of 5 % or more)."""
-    return f"A loss on fewer than 1 of {max(1, queries // 3)} queries may not show."
 
 
 def _power(tuning: Tuning) -> str:
@@ -362,10 +356,6 @@ def _gain(tuning: Tuning, held: Held) -> str:
     if held.low is None:
         return text
     return f"{text} ({_percent(tuning)} interval {interval(held.low, held.high)})"
-
-
-def _p(held: Held) -> str:
-    return "p < 0.001" if held.p < 0.001 else f"p = {held.p:.3f}"
 
 
 def _tried(tuning: Tuning) -> str:
