@@ -304,6 +304,7 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         values = [getattr(usage, name) for usage in usages]
         return None if not values or None in values else sum(values)
 
+    skipped = [report.skipped for report in reports.values() if report.skipped is not None]
     return Cost(
         {query: report.seconds for query, report in reports.items()},
         sum(usage.calls for usage in usages),
@@ -312,6 +313,8 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("output_tokens"),
         total("cost"),
         sum(report.usage.cached for report in reports.values()),
+        len(skipped),
+        sum(pass_.pairs for pass_ in skipped),
         units=total("units"),
     )
 

@@ -26,6 +26,8 @@ class Cost:
         input_tokens, output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
         cached: answers from a response cache. They took no time, no call and no tokens here.
+        skipped: queries for which the setting ``when`` left the pass out or made it shorter.
+        saved_pairs: number of query-candidate pairs that were not judged for these.
         units: billed units other than tokens, such as the search units of rerank APIs; None where
             a method does not report them.
     """
@@ -37,6 +39,8 @@ class Cost:
     output_tokens: int | None = None
     cost: float | None = None
     cached: int = 0
+    skipped: int = 0
+    saved_pairs: int = 0
     units: float | None = None
 
     @property

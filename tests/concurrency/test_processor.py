@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 from secondpass.concurrency import processor
+from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 
 
 def write(root, files):

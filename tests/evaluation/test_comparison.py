@@ -91,6 +91,8 @@ def test_json() -> None:
         "output_tokens": None,
         "cost": None,
         "cached": 0,
+        "skipped": 0,
+        "saved_pairs": 0,
         "units": None,
         "units_per_query": None,
     }

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from fake_provider import FakeProvider
@@ -176,6 +178,30 @@ def test_billed_units():
     text = found.to_markdown().replace("\\", "")
     assert line in text
     assert "lexical: 0 billed" not in text
+
+
+def test_skipped_queries_are_counted():
+    when = {"margin": {"below": 0.5}}
+    levels = {True: (9.0, 2.0, 1.0, 0.5), False: (2.1, 2.0, 1.0, 0.5)}
+    candidates = {
+        query: [
+            replace(item, score=score)
+            for item, score in zip(CANDIDATES[query], levels[number < 2], strict=False)
+        ]
+        for number, query in enumerate(SUITE.queries)
+    }
+    suite = suite_of(candidates=candidates)
+    found = compare({"x": Reranker(ByGrade(), when=when), "y": Reranker(ByGrade())}, suite)
+    pairs = sum(len(candidates[query]) for query in [*SUITE.queries][:2])
+    cost = found["given+x"].cost
+    assert (cost.skipped, cost.saved_pairs) == (2, pairs)
+    assert cost.pairs + pairs == found["given+y"].cost.pairs
+    line = (
+        f"given+x: the pass was skipped, or made shorter, for 2 of 6 queries, which saved {pairs}"
+    )
+    assert line in found.to_markdown().replace("\\", "")
+    assert "given+y: the pass was skipped" not in found.to_markdown()
+    assert found["given+x"].statuses == {"ok": 6}
 
 
 # ---------------------------------------------------------------------- stability

@@ -205,6 +205,11 @@ def costs(comparison: ComparisonData) -> Table:
                 f"{result.name}: {cost.cached:,} answers came from a response cache, so its times, "
                 "calls, tokens and cost are too low."
             )
+        if cost.skipped:
+            more.append(
+                f"{result.name}: the pass was skipped, or made shorter, for {cost.skipped:,} of "
+                f"{len(cost.seconds):,} queries, which saved {cost.saved_pairs:,} pairs."
+            )
         if cost.units is not None and cost.units_per_query is not None:
             more.append(
                 f"{result.name}: {cost.units:,.10g} billed units, {cost.units_per_query:,.3g} per "

@@ -76,7 +76,8 @@ def test_evaluation_without_a_reranker(index):
     assert [result.name for result in comparison.results] == MODES
     *ran, missing = comparison.results
     assert all(result.status == "ran" for result in ran)
-    assert (missing.status, missing.reason) == ("not_run", "no reranker was given")
+    assert missing.status == "not_run"
+    assert missing.reason.startswith("no reranker was given")
 
 
 def test_the_commands(tmp_path, monkeypatch, capsys):

@@ -7,6 +7,18 @@ from secondpass_server.http.errors import RequestError
 from secondpass_server.http.settings import ServerSettings
 
 
+def test_a_place_is_free_again():
+    admission = Admission(ServerSettings(max_requests=2))
+    with admission.slot(), admission.slot():
+        with pytest.raises(RequestError) as caught, admission.slot():
+            pass
+        assert (caught.value.status, caught.value.kind) == (429, "overloaded")
+        assert "2 requests are under way" in caught.value.message
+    assert admission.requests == 0
+    with admission.slot():
+        assert admission.requests == 1
+
+
 def test_bytes_of_all_bodies():
     admission = Admission(ServerSettings(max_total_bytes=100))
     with admission.slot() as one:

@@ -7,7 +7,7 @@ import pytest
 from fakes import ByTable
 from loopback_server import LoopbackServer
 from raw_http import head, until
-from secondpass import Reranker
+from secondpass import ConfigurationError, Reranker
 from secondpass_server.http.server import Plan
 from secondpass_server.http.settings import ServerSettings
 
@@ -51,6 +51,13 @@ def test_only_without_keys_clients_must_be_local(host, settings, local_names, mo
     monkeypatch.setenv("SERVER_KEYS", "key-of-a-client")
     checked = Plan(MODELS, settings, host=host).checked()
     assert checked.settings.local_names == local_names
+
+
+def test_an_address_in_use():
+    with Plan({}, port=0).bind() as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1, port {port}"):
+            Plan({}, port=port).bind()
 
 
 @pytest.mark.parametrize(
