@@ -139,20 +139,24 @@ def test_batches(scorer, seconds):
     assert not list(scorer.score_batches([("cat", [])], None))
 
 
-@pytest.mark.parametrize("remember", [0, 3])
+@pytest.mark.parametrize("remember", [0, 100])
 def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, remember):
-    scorer = LateInteractionScorer(folder, remember=remember)
-    requests = [("cat", ["dog", "mat", "dog"]), ("food", ["dog", "on"])]
-    expected = scorer.score_many(requests)
+    scorer = LateInteractionScorer(folder, remember=remember, known_answers=False)
+    scorer.warm_up()
     model, encoded = scorer._engine.get().model, []
     encode = model.encoder.encode_document
     model.encoder.encode_document = lambda texts, **settings: (
         encoded.extend(texts) or encode(texts, **settings)
     )
+    requests = [("cat", ["dog", "mat", "dog"]), ("food", ["dog", "on"])]
+    expected = scorer.score_many(requests)
     assert scorer.score_many(requests) == [close(scores) for scores in expected]
-    assert sorted(encoded) == ([] if remember else ["dog", "mat", "on"])
+    assert sorted(encoded) == ["dog", "mat", "on"]
     # What takes no time does not wait for a batch.
-    assert [pair.length == 0 for pair in model.prepare("cat", ["on", "a"])] == [remember > 0, False]
+    assert [pair.length == 0 for pair in model.prepare("cat", ["on", "a"])] == [True, False]
+    scorer.score_pairs("cat", [f"mat {number}" for number in range(64)])
+    scorer.score_many(requests)
+    assert encoded.count("dog") == (1 if remember else 2)
 
 
 def test_prompts(folder, scorer):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHARACTERS_PER_TOKEN = 5
+_KEPT_PASSAGES = 64
+"""At least: batches are sorted by length, so the pairs of a passage with several queries are near."""
 _KEPT_QUERIES = 64
 """Queries whose vectors are kept, because their pairs are in several batches."""
 _FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -122,7 +124,7 @@ class VectorModel(TorchRunner):
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
         self._kept: Mapping[str, LRU[bytes, Tensor]] = {
             "query": LRU(_KEPT_QUERIES),
-            "document": LRU(remember),
+            "document": LRU(max(remember, _KEPT_PASSAGES)),
         }
 
     @property
