@@ -50,8 +50,9 @@ class LateInteractionScorer:
         batch_size: texts per forward pass. None is 8 on a CPU, where padding costs more than a
             larger batch gains, and 32 elsewhere.
         remember: number of passages that are kept encoded, the last used ones, or 64 if it is
-            lower. Scoring them again takes no model call. With 128 float32 numbers per token, as in most models, a passage
-            takes 0.5 KB per token of the device's memory: 51 MB for 1,000 passages of 100 tokens.
+            lower. Scoring them again takes no model call. With 128 float32 numbers per token, as in
+            most models, a passage takes 0.5 KB per token of the device's memory: 51 MB for 1,000
+            passages of 100 tokens.
         precision: of weights and vectors: ``exact`` is float32, ``checkpoint`` that in which the
             weights are stored. Scores are summed in float32.
         known_answers: whether the loaded model scores six questions with obvious answers first. One

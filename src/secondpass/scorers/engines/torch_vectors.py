@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _CHARACTERS_PER_TOKEN = 5
 _KEPT_PASSAGES = 64
-"""At least: batches are sorted by length, so the pairs of a passage with several queries are near."""
+"""At least. Batches are sorted by length, so that the pairs of a passage are near each other."""
 _KEPT_QUERIES = 64
 """Queries whose vectors are kept, because their pairs are in several batches."""
 _FORMS: Mapping[str, Mapping[str, Any]] = {
