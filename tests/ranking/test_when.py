@@ -5,7 +5,7 @@ import math
 import pytest
 
 from secondpass import Candidate, ConfigurationError
-from secondpass.ranking.when import Agreement, Unknown, When, signal
+from secondpass.ranking.when import Agreement, Range, Unknown, When, signal
 
 
 def scored(*scores):
@@ -100,7 +100,7 @@ def found(**fields):
     ],
 )
 def test_agreement(settings, candidates, value):
-    assert Agreement(fields=["a", "b"], below=0.5, **settings).value(candidates) == value
+    assert Agreement(["a", "b"], below=0.5, **settings).value(candidates) == value
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,12 @@ def test_agreement(settings, candidates, value):
         ({}, "one of margin, top_zscore, top_score, agreement, words, english is required"),
         ({"depth": 3}, "is required"),
         ({"margin": {"below": 50}}, "margin.below: must be less than or equal to 1"),
+        ({"margin": Range(below=50)}, "margin.below: must be less than or equal to 1"),
         ({"english": {"at_least": -0.1}}, "english.at_least: must be greater than or equal to 0"),
         ({"agreement": {"fields": ["a", "b"], "below": 3}}, "agreement.below: must be less than"),
         ({"margin": {}}, "margin: one of below, at_least is required"),
         ({"margin": {"below": 1, "at_least": 1}}, "margin.below: must be larger than at_least (1)"),
-        ({"margin": 0.3}, "margin: give a mapping or a Share"),
+        ({"margin": 0.3}, "margin: give a mapping or a Range"),
         ({"margn": {"below": 1}}, "did you mean 'margin'?"),
         ({"margin": {"below": 1}, "depth": -1}, "depth: must be greater than or equal to 0"),
         ({"agreement": {"fields": ["a"], "below": 1}}, "agreement.fields: must have at least 2"),

@@ -173,7 +173,7 @@ def test_engine(folder):
     assert new.engine is None
     new.score_pairs("cat", ["a"])
     assert (new.engine.backend, new.engine.precision) == ("torch", "float32")
-    assert new.engine.batch_rule == "up to 768 tokens and 5 pairs, sorted by length"
+    assert new.engine.batch_rule == "up to 255 tokens and 5 pairs, sorted by length"
     assert new.engine.threads >= 1
     assert folder not in str(new.engine)
     new.close()

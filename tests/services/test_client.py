@@ -297,7 +297,10 @@ WRONG = [
     ({"api_key": "a", "api_key_env": "B"}, "api_key, api_key_env: give one of them"),
     ({"base_url": "h:80"}, "base_url: must begin with http:// or https://"),
     ({"base_url": "http://[::1"}, "base_url: is not a valid URL"),
-    ({"base_url": "http://u:p@h"}, "base_url: must not contain a password; use api_key_env"),
+    (
+        {"base_url": "http://u:p@h"},
+        "base_url: must not contain a password; use a variable",
+    ),
 ]
 
 

@@ -27,6 +27,15 @@ FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei")
 GIVEN = ["3 ä", "9 ö", "5 ü"]
 BEST_FIRST = (1, 2, 0)
 
+ENCODINGS = {
+    "utf-8": lambda text: text.encode(),
+    "utf-8 with a mark": lambda text: codecs.BOM_UTF8 + text.encode(),
+    "utf-16-le": lambda text: codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
+    "utf-16-be": lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
+    "utf-32-le": lambda text: codecs.BOM_UTF32_LE + text.encode("utf-32-le"),
+    "utf-32-be": lambda text: codecs.BOM_UTF32_BE + text.encode("utf-32-be"),
+}
+
 
 @pytest.fixture(scope="module")
 def provider():
@@ -77,11 +86,9 @@ def lookups(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_answers_are_utf8(flavour, mark, make, provider):
-    kind = "application/json; charset=punycode"
-    provider.play(answered(lambda text: mark + text.encode(), kind=kind))
+@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
+def test_encodings_of_answers(flavour, encoding, make, provider):
+    provider.play(answered(ENCODINGS[encoding], kind="application/json; charset=punycode"))
     ranking = make(flavour).rerank("q", GIVEN)
     assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
 
@@ -103,11 +110,9 @@ def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider
     assert charset not in lookups
 
 
-@pytest.mark.parametrize(
-    ("flavour", "body"),
-    rotated(FLAVOURS, [codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01", "{}".encode("utf-16-le")]),
-)
-def test_answers_in_utf16_are_not_read(flavour, body, make, provider):
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_broken_utf16(flavour, make, provider):
+    body = codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01"
     provider.play(fake.raw(http(200, body)))
     ranking = make(flavour).rerank("q", GIVEN)
     assert {issue.code for issue in ranking.report.issues} == {"bad_response"}
@@ -209,6 +214,25 @@ def test_small_chunks_yield():
         return turns
 
     assert asyncio.run(turns_of_others()) >= 5
+
+
+def test_a_mark_cut_into_single_bytes(make, provider):
+    body = codecs.BOM_UTF16_BE + b"\x00[\x00]"
+
+    def step(_request):
+        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        yield f"Content-Length: {len(body)}\r\n\r\n".encode()
+        for byte in body:
+            yield bytes([byte])
+            yield fake.Pause(0.01)
+
+    provider.play(step)
+
+    async def read():
+        async with module.bounded(httpx.AsyncClient, 5) as client:
+            return (await client.post(provider.base_url("tei") + "/rerank", json={})).content
+
+    assert asyncio.run(read()) == b"[]"
 
 
 # ---------------------------------------------------------------------- connections

@@ -31,8 +31,14 @@ class Gate:
         import asyncio  # costs more to import than the rest of secondpass together
 
         running = asyncio.get_running_loop()
-        slots = self._slots.get(running)
-        return self._slots.setdefault(running, Slots(self.width)) if slots is None else slots
+        if (slots := self._slots.get(running)) is not None:
+            return slots
+        # keyrefs() copies the keys, because other threads may add loops meanwhile.
+        for reference in self._slots.keyrefs():
+            loop = reference()
+            if loop is not None and loop.is_closed():
+                self._slots.pop(loop, None)
+        return self._slots.setdefault(running, Slots(self.width))
 
 
 _held: ContextVar[tuple[object, ...]] = ContextVar("secondpass_slots", default=())

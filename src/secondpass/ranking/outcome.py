@@ -196,7 +196,8 @@ class Outcome:
             trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
         if judgement.spreads is not None:
             trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
-        for position, span in zip(positions, judgement.spans or (), strict=False):
+        spans = [None] * len(positions) if judgement.spans is None else judgement.spans
+        for position, span in zip(positions, spans, strict=True):
             if span is not None and trace.status[position] == "scored":
                 span_of_text = rendering.span_of_text(self.candidates[position], span)
                 if span_of_text is not None:

@@ -119,6 +119,8 @@ class Rendering:
 
     def query(self, query: str) -> str:
         """Return the text of the query for a method."""
+        if not (self.query_prefix or self.query_suffix):
+            return well_formed(query)
         parts = [(self.query_prefix, True), (query, False), (self.query_suffix, True)]
         return joined([(well_formed(text), written) for text, written in parts])
 

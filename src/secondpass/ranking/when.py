@@ -13,18 +13,20 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.candidates import field_value, first_stage_scores, retrieval_score
-from secondpass.settings import configurable, nested
+from secondpass.settings import Nested, configurable, from_mapping, nested
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le, Len
 
-_SCORES_READ = 20  # number of retrieval scores, from the first, for ``margin`` and ``top_zscore``
-_FEWEST = 3  # minimum number of candidates; the margin of two is always 1
+_SCORES_READ = 20
+"""Number of retrieval scores, from the first, for ``margin`` and ``top_zscore``."""
+_FEWEST = 3
+"""Minimum number of candidates; the margin of two is always 1."""
 _PASSAGES_READ = 10
 
 
@@ -66,21 +68,16 @@ class Range:
 
 @configurable
 @dataclass(frozen=True)
-class Share(Range):
-    """A condition on a number from 0 to 1.
-
-    Attributes:
-        below: the number is less than this.
-        at_least: the number is this or more.
-    """
+class _Share(Range):
+    """A condition on a number from 0 to 1, whose bounds are checked."""
 
     below: Annotated[float, Ge(0), Le(1)] | None = None
     at_least: Annotated[float, Ge(0), Le(1)] | None = None
 
 
 @configurable
-@dataclass(frozen=True, kw_only=True)
-class Agreement(Share):
+@dataclass(frozen=True)
+class Agreement:
     """A condition on the agreement of retrievers, whose scores or ranks are in the metadata.
 
     The number is the share of their first candidates that two retrievers have in common, 0 to 1;
@@ -96,21 +93,30 @@ class Agreement(Share):
     """
 
     fields: Annotated[Sequence[str], Len(2)]
+    below: Annotated[float, Ge(0), Le(1)] | None = None
+    at_least: Annotated[float, Ge(0), Le(1)] | None = None
     first: Annotated[int, Ge(1)] = 10
     ranks: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        Range(self.below, self.at_least)
         if len({*self.fields}) < len(self.fields):
             raise ConfigurationError([Problem(("fields",), "names a field twice")])
 
+    def failed(self, value: float) -> str | None:
+        """The bound that the value violates, in words; None if the condition holds."""
+        return Range(self.below, self.at_least).failed(value)
+
     def value(self, candidates: Sequence[Candidate]) -> float:
-        """The agreement; raises Unknown if no candidate has one of the fields."""
+        """The agreement.
+
+        Raises:
+            Unknown: no candidate has one of the fields.
+        """
         sign = 1 if self.ranks else -1
         lists = []
         for name in self.fields:
-            scores = [Candidate("", score=field_value(item, name)) for item in candidates]
-            values = map(retrieval_score, scores)
+            values = [_number(field_value(candidate, name)) for candidate in candidates]
             known = [(sign * x, i) for i, x in enumerate(values) if x is not None]
             if not known:
                 raise Unknown(f"no candidate has a number in the field {name!r}")
@@ -123,7 +129,14 @@ class Agreement(Share):
 _RANGE = nested(Range, optional=True)
 
 
-_SHARE = nested(Share, optional=True)
+def _build_share(value: Any) -> Any:
+    built = _RANGE.build(value)
+    if built is not None:
+        from_mapping(_Share, {"below": built.below, "at_least": built.at_least})
+    return built
+
+
+_SHARE = Nested(_build_share, nested(_Share, optional=True).schema)
 
 
 @configurable
@@ -160,14 +173,19 @@ class When:
             names = ", ".join(field.name for field in fields(self) if field.name != "depth")
             raise ConfigurationError(f"one of {names} is required")
 
-    def _conditions(self) -> Iterator[tuple[str, Range]]:
+    def _conditions(self) -> Iterator[tuple[str, Range | Agreement]]:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Range):
+            if isinstance(value, Range | Agreement):
                 yield field.name, value
 
     def decide(self, query: str, candidates: Sequence[Candidate]) -> Decision:
-        """Decide for a query and its candidates in the retriever's order, best first."""
+        """Decide for a query.
+
+        Args:
+            query: the query as passed by the caller.
+            candidates: in the retriever's order, best first.
+        """
         unknown: dict[str, str] = {}
         for name, condition in self._conditions():
             try:
@@ -186,9 +204,12 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why the pass does not run as usual; None if it runs.
+    """What was decided for a query.
 
-    ``unknown``: by condition, why its number is not known, where that is unusual and the pass runs.
+    Attributes:
+        skip: why the pass does not run as usual; None if it runs.
+        unknown: by condition, why its number is not known, where that is unusual; empty unless the
+            pass runs.
     """
 
     skip: str | None
@@ -196,7 +217,11 @@ class Decision:
 
 
 def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
-    """The number of the condition with this name; raises Unknown if this query has none."""
+    """The number of the condition with this name, other than ``agreement``.
+
+    Raises:
+        Unknown: it is not known for this query.
+    """
     match name:
         case "margin":
             return _margin(_scores(candidates))
@@ -222,7 +247,11 @@ def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
 
 
 def _scores(candidates: Sequence[Candidate], fewest: int = _FEWEST) -> list[float]:
-    """The retrieval scores of the first candidates; Unknown if they say nothing of the order."""
+    """The retrieval scores of the first candidates.
+
+    Raises:
+        Unknown: they say nothing about the order.
+    """
     known = [retrieval_score(candidate) for candidate in candidates[:_SCORES_READ]]
     if len(known) < fewest:
         raise Unknown
@@ -252,3 +281,7 @@ def _top_zscore(scores: Sequence[float]) -> float:
     if deviation == 0:
         raise Unknown("all retrieval scores but the first are equal")
     return (1 - mean) / deviation
+
+
+def _number(value: object) -> float | None:
+    return retrieval_score(Candidate("", score=value))  # type: ignore[arg-type]

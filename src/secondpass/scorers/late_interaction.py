@@ -72,6 +72,7 @@ class LateInteractionScorer:
     """
 
     score_kind: ClassVar[ScoreKind] = "unbounded"
+    joins_calls: ClassVar[bool] = True
 
     model: Annotated[str, MinLen(1)]
     _: KW_ONLY

@@ -237,6 +237,9 @@ class MiniLM:
             for index, encoding in zip(batch, encodings, strict=True):
                 means[index] = encoding.states.mean(axis=0)
 
+        if len(batches) == 1:
+            run(batches[0])
+            return unit(means)
         # A new pool for each call costs little, and a fork inherits none.
         with ThreadPoolExecutor(self.threads, thread_name_prefix="secondpass-minilm") as pool:
             list(pool.map(run, batches))

@@ -271,7 +271,7 @@ def check_url(url: str, setting: str) -> None:
     except ValueError:
         raise ConfigurationError(f"{setting}: is not a valid URL") from None
     if "@" in host:
-        raise ConfigurationError(f"{setting}: must not contain a password; use api_key_env")
+        raise ConfigurationError(f"{setting}: must not contain a password; use a variable")
 
 
 def _close(opened: Portal, connection: Connection) -> None:

@@ -218,7 +218,7 @@ class Sent:
             for start in range(len(folded) - size + 1 if runs else 0):
                 if folded[start : start + size] in runs:
                     kept[start : start + size] = " " * size
-        return "".join(kept)
+        return re.sub(" {2,}", " ", "".join(kept))
 
 
 _MAX_WORDS = 200

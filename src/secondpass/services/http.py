@@ -21,14 +21,27 @@ from secondpass.services.throttle import THROTTLE
 
 MAX_BYTES = 16 * 2**20
 """Bytes of one response, compressed or not. Replies of rerankers have a few kilobytes."""
-_MAX_ERROR_BYTES = 2**20  # bytes of an error's body; the rest is not read
-_MAX_MEMBERS = 1000  # members of one gzip stream; each needs a new decompressor
-_MAX_PIECE = 2**18  # bytes that are decompressed in one step
-_CHUNKS_PER_TURN = 100  # chunks of a response that are read before other tasks run
+_MAX_ERROR_BYTES = 2**20
+"""Bytes of an error's body; the rest is not read."""
+_MAX_MEMBERS = 1000
+"""Members of one gzip stream; each needs a new decompressor."""
+_MAX_PIECE = 2**18
+"""Bytes that are decompressed in one step."""
+_CHUNKS_PER_TURN = 100
+"""Chunks of a response that are read before other tasks run."""
 MAX_VALUES = 1_200_000
 """JSON values of one response: strings, numbers, arrays, objects."""
 MAX_SDK_VALUES = 20_000
 """The limit for SDKs, which take up to 0.1 ms per value. Replies have a few hundred."""
+
+_BOMS = (
+    # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 
 class ResponseTooLongError(Exception):
@@ -36,7 +49,7 @@ class ResponseTooLongError(Exception):
 
 
 class UnreadableResponseError(Exception):
-    """A response does not match its headers, or is not UTF-8."""
+    """A response does not match its headers or its byte order mark."""
 
 
 class RedirectedError(Exception):
@@ -55,7 +68,7 @@ def bounded(
 
     Args:
         client_class: httpx.AsyncClient, httpx2.AsyncClient or a subclass.
-        timeout: seconds per read.
+        timeout: seconds per read; the driver limits the whole request.
         max_values: JSON values in one response.
         shorten: removes from the body of a response with more values what is never read.
         options: further arguments of the class.
@@ -76,10 +89,13 @@ def bounded(
 
 async def _prepare(request: Any) -> None:
     request.headers["accept-encoding"] = "gzip"  # can be decompressed in pieces, see below
-    # URL of httpx or httpx2; a request that is sent again has its subclass.
-    url_class = next(kind for kind in reversed(type(request.url).__mro__) if kind is not object)
     # The connection takes the parts of a URL, not its text, and so sends all of it.
-    request.url = _unlogged(url_class)(request.url)
+    request.url = _unlogged(_url_class(request.url))(request.url)
+
+
+def _url_class(url: Any) -> Any:
+    """URL of httpx or httpx2; a request that is sent again has its subclass."""
+    return next(kind for kind in reversed(type(url).__mro__) if kind is not object)
 
 
 @cache
@@ -109,7 +125,7 @@ async def _limit(
         # One SDK would parse the body of a redirect as an answer.
         raise RedirectedError(response.status_code)
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in {"identity", "", "gzip"}:
+    if encoding not in {"identity", "", "gzip", "deflate"}:
         raise ResponseTooLongError("content encoding was not requested")
     package = sys.modules[type(response).__module__.partition(".")[0]]
     raw = response.stream
@@ -118,7 +134,8 @@ async def _limit(
 
     class Limited(package.AsyncByteStream):  # type: ignore[name-defined, misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            decompressor = _Decompressor() if encoding == "gzip" else None
+            decompressor = _Decompressor(encoding)
+            decoder = _Utf8Decoder("replace" if failed else "strict")
             counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
             held = []
             received = count = chunks = 0
@@ -127,25 +144,27 @@ async def _limit(
                 if chunks % _CHUNKS_PER_TURN == 0:
                     await asyncio.sleep(0)  # buffered chunks arrive without a wait
                 received += len(chunk)
-                for piece in [chunk] if decompressor is None else decompressor.pieces(chunk):
-                    text = piece if count else piece.removeprefix(codecs.BOM_UTF8)
+                if received > MAX_BYTES:
+                    raise ResponseTooLongError("too many bytes")
+                for piece in decompressor.pieces(chunk):
                     count += len(piece)
-                    if max(count, received) > MAX_BYTES:
+                    if count > MAX_BYTES:
                         raise ResponseTooLongError("too many bytes")
-                    if failed:  # short, and only its text matters
-                        yield text.decode(errors="replace").encode()
-                        continue
-                    counter.feed(text)
-                    if shorten is None:
-                        yield text
-                    else:
-                        held.append(text)
+                    if text := decoder.feed(piece):
+                        if not failed:  # an error's body is short, and no SDK parses it
+                            counter.feed(text)
+                        if shorten is None or failed:
+                            yield text
+                        else:
+                            held.append(text)
                 if failed and count > _MAX_ERROR_BYTES:
                     return  # httpx closes the connection
+            last = decoder.feed(b"", final=True)
             if shorten is not None and counter.count > max_values:
-                yield _shortened(b"".join(held), shorten, _ValueCounter(max_values))
+                counter = _ValueCounter(max_values)
+                yield _shortened(b"".join([*held, last]), shorten, counter)
             else:
-                yield b"".join(held)
+                yield b"".join([*held, last])
             await self._discard_surplus()
 
         async def aclose(self) -> None:
@@ -166,14 +185,18 @@ async def _limit(
                     await stream.aclose()
 
     response.stream = Limited()
-    if encoding == "gzip":
+    if encoding in {"gzip", "deflate"}:
         del response.headers["content-encoding"]
     if kind := response.headers.get("content-type"):
         response.headers["content-type"] = kind.partition(";")[0].partition(",")[0].strip()
 
 
 def _shortened(text: bytes, shorten: Callable[[Any], None], counter: _ValueCounter) -> bytes:
-    """A body without what is never read; a ResponseTooLongError if it is of another form."""
+    """A body without what is never read.
+
+    Raises:
+        ResponseTooLongError: it still has too many values, or is of another form.
+    """
     try:
         body = json.loads(text)
         shorten(body)
@@ -201,15 +224,20 @@ _INNER = ("_stream", "_httpcore_stream", "_connection")
 
 
 class _Decompressor:
-    """Decompresses gzip with one or several members, in pieces of limited size."""
+    """Decompresses gzip with one or several members, and zlib, in pieces of limited size."""
 
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(_GZIP)
+    def __init__(self, encoding: str) -> None:
+        # 47: gzip or zlib, by the header.
+        self._bits = {"gzip": 47, "deflate": zlib.MAX_WBITS}.get(encoding)
+        self._zlib = None if self._bits is None else zlib.decompressobj(self._bits)
         self._members = 1
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """The pieces of a chunk. The caller checks the size of each before the next."""
         while True:
+            if self._zlib is None or self._bits is None:
+                yield chunk
+                return
             if self._zlib.eof:
                 chunk = chunk.lstrip(b"\0")  # padding after a member is allowed
                 if not chunk:
@@ -217,7 +245,7 @@ class _Decompressor:
                 self._members += 1
                 if self._members > _MAX_MEMBERS:
                     raise ResponseTooLongError("too many gzip members")
-                self._zlib = zlib.decompressobj(_GZIP)
+                self._zlib = zlib.decompressobj(self._bits)
             try:
                 piece = self._zlib.decompress(chunk, _MAX_PIECE)
             except zlib.error:
@@ -232,11 +260,12 @@ class _Decompressor:
                 return
 
 
-_GZIP = zlib.MAX_WBITS | 32  # gzip or zlib, by the header
-
-
 class _ValueCounter:
-    """Counts the values of a JSON text before it is parsed."""
+    """Counts the values of a JSON text before it is parsed.
+
+    Attributes:
+        count: of what was fed.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -245,12 +274,11 @@ class _ValueCounter:
         self._rest = b""
 
     def feed(self, piece: bytes) -> None:
-        """Count the values in the next bytes; a ResponseTooLongError if there are too many.
+        """Count the values in the next bytes.
 
-        UTF-16 and UTF-32, which ``json`` reads and this does not, have bytes that are zero.
+        Raises:
+            ResponseTooLongError: there are too many.
         """
-        if b"\0" in piece:
-            raise UnreadableResponseError("is not UTF-8")
         text = _JSON_ESCAPE.sub(b"", self._rest + piece)
         self._rest = b""
         if text.endswith(b"\\"):
@@ -267,3 +295,36 @@ class _ValueCounter:
 
 _JSON_ESCAPE = re.compile(rb"\\.", re.S)
 _JSON_STRING = re.compile(rb'"[^"]*"')
+
+
+class _Utf8Decoder:
+    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one."""
+
+    def __init__(self, errors: str) -> None:
+        self._errors = errors
+        self._start: bytes | None = b""
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def feed(self, piece: bytes, final: bool = False) -> bytes:
+        """Convert the next bytes."""
+        if self._start is not None:
+            piece = self._start + piece
+            if len(piece) < 4 and not final:
+                self._start = piece
+                return b""
+            self._start = None
+            piece = self._begin(piece)
+        if self._decoder is None:
+            return piece
+        try:
+            return self._decoder.decode(piece, final).encode("utf-8", self._errors)
+        except UnicodeError:
+            raise UnreadableResponseError("does not match its byte order mark") from None
+
+    def _begin(self, piece: bytes) -> bytes:
+        for mark, encoding in _BOMS:
+            if piece.startswith(mark):
+                if encoding != "utf-8":
+                    self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+                return piece[len(mark) :]
+        return piece

@@ -204,16 +204,26 @@ _REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
 """Fields in which servers repeat the request."""
 
 
-def _flat(value: Any) -> str:
-    """Names and values of a body, without fields that repeat the request.
+def _flat(body: Any) -> str:
+    """A body as text, without fields that repeat the request."""
+    if isinstance(body, Mapping):
+        body = {key: value for key, value in body.items() if key not in _REPEATED}
+        if isinstance(detail := body.get("detail"), list):  # FastAPI
+            body["detail"] = [
+                {key: value for key, value in item.items() if key not in _REPEATED}
+                if isinstance(item, Mapping)
+                else item
+                for item in detail
+            ]
+    return _leaves(body)
 
-    Strings are not escaped, which would hide repeated texts.
-    """
+
+def _leaves(value: Any) -> str:
+    """Names and values of a body. Strings are not escaped, which would hide repeated texts."""
     if isinstance(value, Mapping):
-        kept = {key: item for key, item in value.items() if key not in _REPEATED}
-        return "\n".join(f'"{key}": {_flat(item)}' for key, item in kept.items())
+        return "\n".join(f'"{key}": {_leaves(item)}' for key, item in value.items())
     if isinstance(value, list):
-        return "\n".join(map(_flat, value))
+        return "\n".join(map(_leaves, value))
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -122,6 +122,8 @@ class VectorModel(TorchRunner):
         longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
         self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
+        if longest:  # no batch has fewer texts because they are long
+            self.budget = self.batch_size * (3 + longest)
         self._kept: Mapping[str, LRU[bytes, Tensor]] = {
             "query": LRU(_KEPT_QUERIES),
             "document": LRU(max(remember, _KEPT_PASSAGES)),
