@@ -38,9 +38,7 @@ from secondpass_evaluation.cli.suite_options import (
     Behind,
     Concurrency,
     DocumentOptions,
-    Force,
     OutputOptions,
-    Resume,
     Searched,
     Seed,
     Stage,
@@ -115,8 +113,13 @@ def judge(
         int | None,
         typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
     ] = None,
-    resume: Resume = False,
-    force: Force = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue in the folder, or judge a larger sample."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
+    ] = False,
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:

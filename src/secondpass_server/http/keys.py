@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -13,8 +14,8 @@ from secondpass.settings import variable, variables
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.settings import ServerSettings
 
-_READ_SECONDS = 1.0
-"""Minimum seconds between two readings of a file of keys."""
+_CHECK_SECONDS = 1.0
+"""Minimum seconds between checks whether a file of keys has changed."""
 _SHORTEST = 8
 """Minimum characters of a key."""
 
@@ -23,8 +24,15 @@ class Keys:
     """The keys that are accepted at the moment.
 
     Several keys make rotation possible: clients change to the new key while the old one is still
-    valid. A file is read again every second in which requests arrive; if that fails, or it has no
-    valid key, the previous keys remain.
+    valid. A file is read again when it has changed; if that fails, or it has no valid key, the
+    previous keys remain.
+
+    Args:
+        settings: of the server.
+        clock: a monotonic clock, in seconds.
+
+    Raises:
+        ConfigurationError: a variable or the file has no key, or one that is too short.
     """
 
     def __init__(
@@ -33,17 +41,24 @@ class Keys:
         self.demanded = settings.demands_key
         self._path = settings.api_key_file
         self._clock = clock
-        self._fixed = [
-            key
-            for name in variables(settings.api_key_env)
-            for key in _keys_in(variable(name), f"API keys in the variable {name}")
-        ]
+        self._fixed: tuple[bytes, ...] = ()
+        for name in variables(settings.api_key_env):
+            self._fixed += _keys_in(variable(name), f"API keys in the variable {name}")
         self._checked = clock()
+        self._version: object = None
         self._stale = False
-        self._from_file = [] if self._path is None else _read(self._path)
+        self._from_file: tuple[bytes, ...] = ()
+        if self._path is not None:
+            self._version = _version(self._path)
+            self._from_file = _read(self._path)
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Check ``Authorization``, with or without ``Bearer``, or ``X-Api-Key``."""
+        """Check the key of a request: ``Authorization``, with or without ``Bearer``, or
+        ``X-Api-Key``.
+
+        Raises:
+            RequestError: a key is demanded, and the request has none or another.
+        """
         if not self.demanded:
             return
         self._refresh()
@@ -65,11 +80,14 @@ class Keys:
 
     def _refresh(self) -> None:
         now = self._clock()
-        if self._path is None or now - self._checked < _READ_SECONDS:
+        if self._path is None or now - self._checked < _CHECK_SECONDS:
             return
         self._checked = now
         try:
-            self._from_file = _read(self._path)
+            version = _version(self._path)
+            if version != self._version:
+                self._from_file = _read(self._path)
+                self._version = version
         except ConfigurationError as error:
             # The file may be half written; the next check reads it again.
             if not self._stale:
@@ -82,7 +100,15 @@ class Keys:
         return f"<Keys, {len(self._fixed) + len(self._from_file)}>"
 
 
-def _read(path: str) -> list[bytes]:
+def _version(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise ConfigurationError(f"API keys in {path}: cannot be read: {error.strerror}") from None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _read(path: str) -> tuple[bytes, ...]:
     source = f"API keys in {path}"
     try:
         with open(path, encoding="utf-8") as file:
@@ -94,8 +120,8 @@ def _read(path: str) -> list[bytes]:
     return _keys_in("\n".join(lines), source)
 
 
-def _keys_in(text: str, source: str) -> list[bytes]:
-    keys = text.replace(",", " ").split()
+def _keys_in(text: str, source: str) -> tuple[bytes, ...]:
+    keys = re.split(r"[\s,]+", text.strip()) if text.strip() else []
     if not keys:
         raise ConfigurationError(f"{source}: has no key")
     if any(len(key) < _SHORTEST for key in keys):
@@ -103,4 +129,4 @@ def _keys_in(text: str, source: str) -> list[bytes]:
         raise ConfigurationError(message)
     if not all(key.isascii() for key in keys):
         raise ConfigurationError(f"{source}: a key is not ASCII, which headers cannot carry")
-    return [key.encode() for key in keys]
+    return tuple(key.encode() for key in keys)
