@@ -128,7 +128,8 @@ def candidates(count: int, draw: random.Random, length: int = 1) -> list[str]:
     grades = [draw.choices((0, 1, 2, 3), (12, 4, 2, 1))[0] for _ in range(count)]
     order = sorted(range(count), key=lambda index: -grades[index] + draw.gauss(0, 1.5))
     words = " ".join(["the second pass reads a part of every list"] * length)
-    return [f"{words} {index} {grades[index]}" for index in order]
+    name = draw.random()  # embedding models encode a text of several lists once
+    return [f"{words} {name} {index} {grades[index]}" for index in order]
 
 
 def ndcg(texts: list[str]) -> float:
