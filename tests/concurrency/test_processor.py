@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -109,3 +111,15 @@ def _without_caps(monkeypatch):
 def test_the_processor_is_read_once_from_linux():
     vendor, flags = processor._processor()
     assert bool(vendor) == bool(flags)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity of processes")
+def test_calls_at_a_time_follow_the_cores_of_the_process():
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        "from secondpass.concurrency.turns import WIDTH; print(WIDTH)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) == 5
