@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from joined_calls import Model
+from rankings import codes, rank
 from secondpass import Reranker
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import WIDTH, turns_of
@@ -69,10 +70,6 @@ def scored(ranking):
     return {item.position for item in ranking if item.status == "scored"}
 
 
-def codes(ranking):
-    return {issue.code for issue in ranking.report.issues}
-
-
 @pytest.mark.parametrize("kind", [Own, Batches, Engine])
 def test_a_ranking_alone_is_scored_whole(kind):
     reranker = Reranker(kind())
@@ -84,36 +81,28 @@ def test_a_ranking_alone_is_scored_whole(kind):
 
 
 @pytest.mark.parametrize("kind", [Own, Batches, Engine])
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_target_that_has_passed_leaves_min_depth(kind, asynchronous):
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_target_that_has_passed_leaves_min_depth(kind, way):
     scorer = kind()
     scorer.batch_size = 5
     reranker = Reranker(scorer, limits={"target": 0.001, "min_depth": 5}, log_level="debug")
     for _ in range(3):
-        if asynchronous:
-            ranking = asyncio.run(reranker.arerank("q", TEXTS))
-        else:
-            ranking = reranker.rerank("q", TEXTS)
+        ranking = rank(reranker, way, "q", TEXTS)
         assert scored(ranking) >= set(range(5))
         assert ranking.report.depth_done < 40
         assert ranking.report.status == "partial"
         assert codes(ranking) == {"deadline"}
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("way", ["sync", "async"])
 @pytest.mark.parametrize("limit", [{"target": 0.001, "min_depth": 5}, {"deadline": 0.03}])
-def test_only_calls_that_were_made_are_counted(limit, asynchronous):
+def test_only_calls_that_were_made_are_counted(limit, way):
     scorer = Own()
     scorer.batch_size = 5
     reranker = Reranker(scorer, limits=limit, log_level="debug")
-    if asynchronous:
-        usage = asyncio.run(reranker.arerank("q", TEXTS)).report.usage
-    else:
-        usage = reranker.rerank("q", TEXTS).report.usage
-    assert (usage.calls, usage.pairs) == (
-        len(scorer.calls),
-        sum(count for _, count in scorer.calls),
-    )
+    usage = rank(reranker, way, "q", TEXTS).report.usage
+    counts = [count for _, count in scorer.calls]
+    assert (usage.calls, usage.pairs) == (len(counts), sum(counts))
 
 
 @pytest.mark.parametrize("kind", [Own, Engine])

@@ -1,14 +1,11 @@
 """Passes that `when` leaves out or makes shorter, seen from every side."""
 
-import asyncio
 import json
-from collections import Counter
 
 import pytest
 
 from fakes import Answering, ByTable
 from secondpass import Candidate, Reranker, Skipped
-from secondpass.monitoring import Monitor, read_days
 from secondpass.types import Usage
 
 CERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3, 2])]
@@ -18,39 +15,20 @@ WHEN = {"margin": {"below": 0.5}}
 REASON = "margin 0.75 is not below 0.5"
 
 
-def ranked(reranker, candidates, mode):
-    if mode == "rerank":
-        return reranker.rerank("q", candidates)
-    if mode == "many":
-        return reranker.rerank_many([("q", candidates), ("q", UNCERTAIN)])[0]
-    if mode == "arerank":
-        return asyncio.run(reranker.arerank("q", candidates))
-
-    async def last():
-        return [ranking async for ranking in reranker.astream("q", candidates)]
-
-    (ranking,) = asyncio.run(last())
-    return ranking
-
-
-@pytest.mark.parametrize("mode", ["rerank", "many", "arerank", "stream"])
-def test_a_skip_is_a_choice(mode):
+def test_a_skip_is_a_choice():
     scorer = ByTable(BETTER)
     reranker = Reranker(scorer, when=WHEN, strict=True, fallback=[Answering(lambda _: None)])
-    ranking = ranked(reranker, CERTAIN, mode)
+    ranking, other = reranker.rerank_many([("q", CERTAIN), ("q", UNCERTAIN)])
+    assert other.report.skipped is None
     report = ranking.report
     assert ranking.order == (0, 1, 2, 3)
-    assert (report.status, report.issues, report.method, report.score_kind) == (
-        "ok",
-        (),
-        None,
-        None,
-    )
+    assert (report.status, report.issues) == ("ok", ())
+    assert (report.method, report.score_kind) == (None, None)
     assert report.skipped == Skipped(REASON, 4)
     assert report.usage == Usage()
     assert {item.status for item in ranking} == {"tail"}
     assert [item.final_score for item in ranking] == [10, 4, 3, 2]
-    assert len(scorer.calls) == (mode == "many")
+    assert len(scorer.calls) == 1
 
 
 def test_a_smaller_depth():
@@ -99,16 +77,3 @@ def test_explained_and_written():
     written = json.loads(json.dumps(ranking.to_dict()))
     assert written["report"]["skipped"] == {"reason": REASON, "pairs": 4, "depth": 0}
     assert "skipped 4" in repr(ranking)
-
-
-def test_counted_by_a_monitor(tmp_path):
-    reranker = Reranker(ByTable(BETTER), when=WHEN)
-    failing = Reranker(Answering(lambda _: None), when=WHEN, log_level="error")
-    with Monitor(tmp_path):
-        for one in (reranker, failing):
-            one.rerank("q", CERTAIN)
-            one.rerank("q", UNCERTAIN)
-    statuses = Counter()
-    for counts in read_days(tmp_path).values():
-        statuses.update(counts.statuses)
-    assert statuses == {"skipped": 2, "ok": 1, "unchanged": 1}

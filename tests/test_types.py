@@ -4,7 +4,11 @@ import pytest
 
 from secondpass import Candidate, Ranking, Report, Request, Reranker
 
-CANDIDATES = [Candidate("cats", "a", 0.5), Candidate("owls", "b", 0.4), Candidate("dogs", "c")]
+CANDIDATES = [
+    Candidate("cats", "a", 0.5),
+    Candidate("owls", "b", 0.4, {"in": "a burrow"}),
+    Candidate("dogs", "c"),
+]
 
 
 @pytest.fixture
@@ -25,8 +29,9 @@ def test_a_ranking_is_a_sequence(ranking):
 
 
 def test_texts_are_not_shown(ranking):
-    for value in (CANDIDATES[1], ranking, ranking.report):
+    for value in (CANDIDATES[1], ranking, ranking[0], ranking.report):
         assert "owls" not in repr(value)
+        assert "burrow" not in repr(value)
     assert "owls" not in str(ranking.to_dict())
     assert "owls" in str(ranking.to_dict(text=True))
 

@@ -1,6 +1,5 @@
 """Spans and metrics of OpenTelemetry, by its own SDK."""
 
-import asyncio
 import json
 
 import pytest
@@ -15,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from fakes import Answering, ByTable, Model, always, numbered, ranked, shown_in
+from rankings import WAYS, rank
 from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.adapters.opentelemetry import instrument, of_texts
 from secondpass.effects import Completion
@@ -88,24 +88,12 @@ def cascade(second, **settings):
     return Reranker(Cascade(stages), log_level="debug", **settings)
 
 
-def rank(reranker, how, candidates=TEXTS):
-    if how == "sync":
-        return reranker.rerank(QUERY, candidates)
-
-    async def act():
-        if how == "async":
-            return await reranker.arerank(QUERY, candidates)
-        return [ranking async for ranking in reranker.astream(QUERY, candidates)][-1]
-
-    return asyncio.run(act())
-
-
 # ---------------------------------------------------------------------- spans
 
 
 @pytest.mark.parametrize("deadline", [None, 60])
-@pytest.mark.parametrize("how", ["sync", "async", "stream"])
-def test_the_tree_of_a_cascade(telemetry, how, deadline):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_tree_of_a_cascade(telemetry, way, deadline):
     """Within the caller's span, across the threads of scorers and questions."""
     inside = []
 
@@ -122,7 +110,7 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
     stages = [CascadeStage(Traced()), CascadeStage(Listwise(function, window=2, stride=1), 3)]
     reranker = Reranker(Cascade(stages), limits={"deadline": deadline})
     with telemetry.instrument(), telemetry.tracer.start_as_current_span("request"):
-        rank(reranker, how)
+        rank(reranker, way, QUERY, TEXTS)
     asked = ("chat function", ("inside the model",))
     name = "by-table, then listwise by function"
     scored = ("by-table", ("score by-table", ("inside the scorer",)))

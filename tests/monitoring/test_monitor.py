@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secondpass
-from fakes import Answering, InOrder
+from fakes import Answering, InOrder, raising
 from sampling import examples
 from secondpass import Candidate, InputError, MethodError, Reranker
 from secondpass.formats.files import lock
@@ -47,26 +47,29 @@ def quiet(scorer=None, **options):
     return Reranker(scorer or InOrder([1, 2, 3]), log_level="debug", **options)
 
 
-def raising(_count):
-    raise MethodError("busy", code="server_error")
+BUSY = Answering(raising(MethodError("busy", code="server_error")))
 
 
 def test_a_day_of_rankings(tmp_path):
+    falling = [Candidate(text, score=score) for text, score in zip(TEXTS, (9, 2, 1), strict=True)]
     with Monitor(tmp_path):
         quiet().rerank("q", TEXTS)
-        quiet(Answering(raising)).rerank("q", TEXTS)
-        quiet(Answering(raising), fallback=["lexical"]).rerank("owls", TEXTS)
+        quiet(when={"margin": {"below": 0.5}}).rerank("q", falling)
+        quiet(BUSY).rerank("q", TEXTS)
+        quiet(BUSY, fallback=["lexical"]).rerank("owls", TEXTS)
     found = {
         (key.reranker, key.method, key.kind): each for key, each in read_days(tmp_path).items()
     }
     assert found.keys() == {
         ("in-order", "in-order", "unbounded"),
+        ("in-order", None, None),
         ("answering", None, None),
         ("answering", "lexical", "unbounded"),
     }
     ok = found["in-order", "in-order", "unbounded"]
     assert ok.statuses == {"ok": 1}
     assert ok.sketches["rerank.highest"].quantile(0.5) == pytest.approx(3, rel=0.005)
+    assert found["in-order", None, None].statuses == {"skipped": 1}
     assert found["answering", None, None].statuses == {"unchanged": 1}
     assert found["answering", "lexical", "unbounded"].issues == {"server_error": 1}
     assert {key.version for key in read_days(tmp_path)} == {secondpass.__version__}
@@ -120,19 +123,15 @@ def test_written_from_time_to_time(tmp_path):
 def test_cancelled_rankings(tmp_path):
     async def cancelled():
         started = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        release = threading.Event()
 
-        def wait(count):
-            loop.call_soon_threadsafe(started.set)
-            release.wait(60)
-            return [0.5] * count
+        async def hang(_messages):
+            started.set()
+            await asyncio.sleep(3600)
 
-        task = asyncio.create_task(quiet(Answering(wait)).arerank("q", TEXTS))
+        task = asyncio.create_task(quiet({"type": "graded", "llm": hang}).arerank("q", TEXTS))
         await asyncio.wait_for(started.wait(), 60)
         task.cancel()
         await asyncio.wait([task], timeout=60)
-        release.set()
 
     with Monitor(tmp_path):
         asyncio.run(cancelled())
@@ -143,10 +142,7 @@ def test_cancelled_rankings(tmp_path):
 @examples(6)
 def test_no_text(tmp_path_factory, query, text, code):
     folder = tmp_path_factory.mktemp("monitor")
-
-    def answer(_count):
-        raise MethodError(text, code=text + code)
-
+    answer = raising(MethodError(text, code=text + code))
     candidate = Candidate(text, id=text, score=0.5, metadata={text: text})
     with Monitor(folder):
         quiet().rerank(query, [candidate], instruction=query)
@@ -318,7 +314,7 @@ def test_the_lines_of_a_day_are_bounded(tmp_path, monkeypatch):
 
 
 def test_folders_of_local_models_are_not_in_the_files(tmp_path):
-    scorer = Answering(raising)
+    scorer = Answering(BUSY.answer)
     scorer.model_name = "/home/someone/models/bge-small"
     with Monitor(tmp_path):
         quiet(scorer, fallback=["lexical"]).rerank("owls", TEXTS)

@@ -1,4 +1,4 @@
-"""Sketches: errors of values, order of bins, merging, and what can be read."""
+"""Sketches and repetitions: errors of values, order of bins, merging, and what can be read."""
 
 import math
 
@@ -7,14 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.monitoring.sketches import (
+    BINS,
     ERROR,
     LARGEST,
     MOST_BINS,
     SMALLEST,
+    Repeats,
     Sketch,
     bin_of,
+    design_effect,
     value_of,
 )
+from secondpass.ranking.candidates import query_key
+from secondpass.ranking.observers import query_hash
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 sizes = st.floats(SMALLEST, LARGEST)
@@ -25,6 +30,13 @@ def sketch_of(values):
     for value in values:
         sketch.add(value)
     return sketch
+
+
+def repeats_of(queries):
+    repeats = Repeats()
+    for query in queries:
+        repeats.add(query_hash(str(query)))
+    return repeats
 
 
 @given(sizes, st.sampled_from([1, -1]))
@@ -53,12 +65,15 @@ def test_no_number_is_not_counted(value):
     assert sketch_of([1.0, value]).count == 1
 
 
-@given(st.lists(numbers, max_size=30), st.lists(numbers, max_size=30))
-def test_parts_make_the_whole(first, second):
-    merged = sketch_of(first)
-    merged.merge(sketch_of(second))
-    assert merged == sketch_of([*second, *first])
-    assert merged.count == len(first) + len(second)
+@pytest.mark.parametrize(("make", "values"), [(sketch_of, numbers), (repeats_of, st.integers())])
+@given(data=st.data())
+def test_parts_make_the_whole_and_are_read_again(make, values, data):
+    first, second = (data.draw(st.lists(values, max_size=30)) for _ in range(2))
+    merged = make(first)
+    merged.merge(make(second))
+    assert merged == make([*second, *first])
+    assert merged == type(merged).from_pairs(merged.to_pairs())
+    assert make is repeats_of or merged.count == len(first) + len(second)
 
 
 @given(st.lists(sizes, min_size=1, max_size=50), st.floats(0, 1))
@@ -71,25 +86,48 @@ def test_no_quantile_without_values():
     assert math.isnan(Sketch().quantile(0.5))
 
 
-@given(st.lists(numbers, max_size=30))
-def test_pairs_and_back(values):
-    sketch = sketch_of(values)
-    assert Sketch.from_pairs(sketch.to_pairs()) == sketch
-
-
 @pytest.mark.parametrize(
-    "pairs",
+    ("kind", "pairs"),
     [
-        *([[1, count]] for count in (0, -1, 1.5)),
-        *([[number, 1]] for number in (1.5, "1", True, MOST_BINS)),
-        *([[1, 1], [1, 2]], [[1]], [[1, 2, 3]]),
+        *((Sketch, [[1, count]]) for count in (0, -1, 1.5)),
+        *((Sketch, [[number, 1]]) for number in (1.5, "1", True, MOST_BINS)),
+        *((Sketch, pairs) for pairs in ([[1, 1], [1, 2]], [[1]], [[1, 2, 3]])),
+        *((Repeats, [[0, count]]) for count in (0, 1.0)),
+        *((Repeats, [[number, 1]]) for number in (BINS, -1)),
     ],
 )
-def test_other_pairs_are_errors(pairs):
+def test_other_pairs_are_errors(kind, pairs):
     with pytest.raises(ValueError, match=r"."):
-        Sketch.from_pairs(pairs)
+        kind.from_pairs(pairs)
 
 
 @pytest.mark.parametrize("value", [1.0, -1.0])
 def test_a_rounding_error_about_1_is_no_other_value(value):
     assert bin_of(value * (1 - 1e-7)) == bin_of(value) == bin_of(value * (1 + 1e-7))
+
+
+# ---------------------------------------------------------------------- repetitions
+
+
+@pytest.mark.parametrize("text", ["Red  panda", " red panda\n", "RED\tPANDA", "\udc80 red panda"])
+def test_case_and_white_space_make_no_other_query(text):
+    same = "\udc80" not in text
+    assert (query_key(text) == query_key("red panda")) is same
+    assert (query_hash(text) == query_hash("red panda")) is same
+
+
+@given(st.integers(1, 9))
+def test_rankings_count_as_their_queries(times):
+    first = repeats_of([*range(300)] * times)
+    second = repeats_of([*range(300, 500)] * times)
+    effect = design_effect(first, 300 * times, second, 200 * times)
+    assert effect == pytest.approx(times, rel=0.1)
+
+
+def test_queries_that_both_samples_repeat_alike_cost_nothing():
+    """As those of a health check do."""
+    first, second = [*range(300)] + [-1] * 300, [*range(300, 500)] + [-1] * 200
+    effect = design_effect(repeats_of(first), 600, repeats_of(second), 400)
+    assert effect == 1.0
+    alone = design_effect(repeats_of(first), 600, repeats_of(range(300, 500)), 200)
+    assert alone > 30

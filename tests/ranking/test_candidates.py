@@ -8,12 +8,11 @@ import pytest
 from langchain_core.documents import Document
 
 from fakes import ByTable
-from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
+from raising_values import Raises, Unprintable
 from rankings import order
 from secondpass import Candidate, InputError, Reranker
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
-from secondpass.ranking.rendering import Rendering
 
 
 def test_strings_mappings_candidates_and_ranked_items_go_in():
@@ -107,23 +106,15 @@ def test_a_data_frame_is_no_sequence_of_its_column_names():
     assert item.id == "a"
 
 
-def test_an_object_that_raises_is_refused_without_its_message():
-    class Raising:
-        @property
-        def text(self):
-            raise RuntimeError("secret")
+class Raising:
+    @property
+    def text(self):
+        raise RuntimeError("secret")
 
+
+def test_an_object_that_raises_is_refused_without_its_message():
     with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read \(RuntimeError\)"):
         Reranker(ByTable()).rerank("q", [Raising()])
-
-
-class Hostile:
-    """Raises whatever is done with it."""
-
-    def __str__(self):
-        raise RuntimeError("secret passage")
-
-    __float__ = __str__
 
 
 @pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"render": {"fields": ["n", "text"]}}])
@@ -132,10 +123,10 @@ class Hostile:
     [
         Candidate("a", metadata=None),  # type: ignore[arg-type]
         Candidate("a", metadata={"n": 10**5000}),
-        Candidate("a", metadata={"n": Hostile()}),
+        Candidate("a", metadata={"n": Unprintable()}),
         Candidate("a", id=[1]),  # type: ignore[arg-type]
-        Candidate("a", id=Hostile()),  # type: ignore[arg-type]
-        Candidate("a", score=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", id=Unprintable()),  # type: ignore[arg-type]
+        Candidate("a", score=Unprintable()),  # type: ignore[arg-type]
         Candidate("a", score="0.5"),  # type: ignore[arg-type]
     ],
     ids=lambda odd: type(odd).__name__,
@@ -147,9 +138,20 @@ def test_odd_candidates_are_kept(odd, settings):
     assert ranking.report.status == "ok"
 
 
-def test_metadata_that_is_no_mapping_is_refused_by_name():
-    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
-        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Candidate("b", metadata=[1]), ".metadata: give a mapping, not a list"),  # type: ignore[arg-type]
+        ({"text": "", "metadata": 3}, ".metadata: give a mapping, not an int"),
+        ({"text": "", "content": ""}, ": has both 'text' and 'content'"),
+        ({"a passage that is the key of a mapping turned around": 1}, "'a passage that is th'; "),
+    ],
+)
+def test_a_wrong_candidate_is_named(value, message):
+    with pytest.raises(InputError) as caught:
+        Reranker(ByTable()).rerank("q", ["a", value])
+    assert str(caught.value).startswith("candidates[1]")
+    assert message in str(caught.value)
 
 
 def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
@@ -169,33 +171,46 @@ def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
     assert Reranker(scorer).rerank("q", given, dedupe=True).order == (3, 1, 5, 4)
 
 
+class Uncountable(list):
+    def __len__(self):
+        raise RuntimeError("PASSAGE")
+
+    __iter__ = __len__
+
+
 @pytest.mark.parametrize("where", ["len", "iter", "getitem"])
 def test_values_that_raise_have_nothing_to_show(where):
     values = {"a": Raises(where), "b": Uncountable(), "c": Unprintable(), "d": [Unprintable()]}
-    given = [Candidate("a cat", metadata=values)]
-    for fields in (["a", "a|count", "a.text", "b", "b|count", "c", "d", "text"],):
-        ranking = Reranker("lexical", render={"fields": fields}).rerank("cat", given)
-        assert ranking.report.status == "ok"
-        assert "PASSAGE" not in str(ranking.report.to_dict())
+    fields = ["a", "a|count", "a.text", "b", "b|count", "c", "d", "text"]
+    reranker = Reranker("lexical", render={"fields": fields})
+    report = reranker.rerank("cat", [Candidate("a cat", metadata=values)]).report
+    assert report.status == "ok"
+    assert "PASSAGE" not in str(report.to_dict())
 
 
 def test_booleans_of_numpy_are_no_scores():
-    numpy = pytest.importorskip("numpy")
-    for value in (numpy.True_, numpy.False_, numpy.array(True), True):
+    for value in (np.True_, np.False_, np.array(True), True):
         assert retrieval_score(Candidate("a", score=value)) is None
-    for value in (numpy.float32(0.5), numpy.int64(1), numpy.array(0.5)):
+    for value in (np.float32(0.5), np.int64(1), np.array(0.5)):
         assert retrieval_score(Candidate("a", score=value)) == float(value)
 
 
+class Incomparable:
+    def __eq__(self, other):
+        raise RuntimeError("PASSAGE")
+
+    __hash__ = None
+
+
 def test_a_key_beside_and_inside_metadata():
-    nan, array = float("nan"), np.array
+    nan = float("nan")
     same = {"text": "a", "year": 1, "x": nan, "metadata": {"year": 1.0, "x": nan, "z": 2}}
     [item] = Reranker("lexical").rerank("cat", [same])
     assert item.metadata.keys() == {"year", "x", "z", "rerank_score"}
-    for one, other in ((array([1, 2]), array([1, 2])), (array([]), array([]))):
-        row = {"text": "a", "year": one, "metadata": {"year": other}}
+    for one, other in (([1, 2], [1, 2]), ([], [])):
+        row = {"text": "a", "year": np.array(one), "metadata": {"year": np.array(other)}}
         assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
-    different = [(array([1, 2]), array([1, 3])), (array([1, 2]), array([1]))]
+    different = [(np.array([1, 2]), np.array([1, 3])), (np.array([1, 2]), np.array([1]))]
     for one, other in ((1, 2), (Incomparable(), Incomparable()), ([1], "1"), *different):
         wrong = {"text": "a", "year": one, "metadata": {"year": other}}
         with pytest.raises(InputError, match=r"candidates\[0\]: year is both"):
@@ -212,9 +227,15 @@ def test_rows_without_text(row, hint):
     assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
 
 
+class RaisingText(str):
+    def raises(self, *_args):
+        raise RuntimeError("a secret text")
+
+    __len__ = __str__ = __iter__ = __hash__ = splitlines = strip = raises
+
+
 def test_texts_of_a_class_that_raises():
-    render = {"fields": ["text", "title"], "labels": True}
-    reranker = Reranker("lexical", render=Rendering(**render))
+    reranker = Reranker("lexical", render={"fields": ["text", "title"], "labels": True})
     text = RaisingText("bananas")
     candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
     scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from fakes import Model, always, shown_in
+from fakes import Answering, Judging, Model, always, raising, shown_in
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError, MethodError
 
@@ -22,23 +22,8 @@ def broken(*_args, **_kwargs):
     raise OwnError(SECRET)
 
 
-class Scorer:
-    model_name = "own"
-    score_pairs = broken
-
-
-class Method:
-    name, score_kind, scale = "own", "unbounded", None
-
-    def judge(self, task):
-        yield from ()
-        raise OwnError(SECRET)
-
-
-class MethodOfMethodError(Method):
-    def judge(self, task):
-        yield from ()
-        raise MethodError("it failed", "own_code") from OwnError(SECRET)
+FAILED = MethodError("it failed", "own_code")
+FAILED.__cause__ = OwnError(SECRET)
 
 
 async def coroutine(messages):
@@ -50,9 +35,9 @@ def ranks(messages):
 
 
 SETTINGS = {
-    "scorer": {"method": Scorer()},
-    "method": {"method": Method()},
-    "method error": {"method": MethodOfMethodError()},
+    "scorer": {"method": Answering(raising(OwnError(SECRET)))},
+    "method": {"method": Judging(OwnError(SECRET))},
+    "method error": {"method": Judging(FAILED)},
     "function": {"method": {"type": "graded", "llm": broken}},
     "coroutine": {"method": {"type": "listwise", "llm": coroutine}},
     "one batch of many": {"method": {"type": "graded", "llm": broken, "batch_size": 1}},
@@ -60,10 +45,7 @@ SETTINGS = {
         "method": {"type": "listwise", "llm": ranks, "prompt": {"context": broken}}
     },
     "stage": {
-        "method": {
-            "type": "cascade",
-            "stages": [{"type": "lexical"}, {"type": "graded", "llm": broken}],
-        }
+        "method": {"type": "cascade", "stages": ["lexical", {"type": "graded", "llm": broken}]}
     },
     "ordering": {"method": "lexical", "order": broken},
 }

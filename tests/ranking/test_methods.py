@@ -31,19 +31,20 @@ def test_what_is_no_method_is_refused(method):
         Reranker(method)
 
 
-@pytest.mark.parametrize("missing", ["name", "score_kind", "scale"])
-def test_a_method_that_says_too_little_is_refused(missing):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("name", None, "a method needs a 'name'"),
+        ("score_kind", None, "score_kind: nothing is not a score kind"),
+        ("scale", ..., "a method needs a 'scale'"),
+        *(("windows", value, "must be 'one', 'each' or 'task'") for value in ("all", None, 3)),
+    ],
+)
+def test_a_method_with_a_wrong_member_is_refused(name, value, message):
     members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
-    del members[missing]
-    with pytest.raises(ConfigurationError, match=missing):
-        Reranker(type("Own", (), members)())
-
-
-@pytest.mark.parametrize("windows", ["all", None, 3])
-def test_a_method_that_wants_unknown_windows_is_refused(windows):
-    members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
-    with pytest.raises(ConfigurationError, match="must be 'one', 'each' or 'task', not"):
-        Reranker(type("Own", (), {**members, "windows": windows})())
+    own = {key: item for key, item in {**members, name: value}.items() if item is not ...}
+    with pytest.raises(ConfigurationError, match=message):
+        Reranker(type("Own", (), own)())
 
 
 def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():

@@ -114,24 +114,15 @@ def test_new_option_needs_a_validation(monkeypatch):
         validate({"margin": 1.0})
 
 
-@pytest.mark.parametrize("name", ENTRY_POINTS)
 @pytest.mark.parametrize("limit", [None, 1000.0])
-def test_a_deadline_of_the_call_replaces_that_of_the_limits(name, limit):
+def test_a_deadline_of_the_call_replaces_that_of_the_limits(limit):
     left = threading.Event()
-    limits = None if limit is None else {"deadline": limit}
-    config = {"method": Answering(lambda _count: left.wait(60)), "limits": limits}
-    reranker = Reranker.from_config(config)
-
-    async def call():
-        arguments = ([("q", ["a"])],) if name.endswith("many") else ("q", ["a"])
-        result = getattr(reranker, name)(*arguments, deadline=0.05)
-        return await result if inspect.isawaitable(result) else result
-
+    scorer = Answering(lambda _count: left.wait(60))
+    reranker = Reranker(scorer, limits={"deadline": limit})
     try:
-        result = asyncio.run(call())
+        ranking = reranker.rerank("q", ["a"], deadline=0.05)
     finally:
         left.set()
-    (ranking,) = result if name.endswith("many") else [result]
     assert [issue.code for issue in ranking.report.issues] == ["deadline"]
     assert reranker.limits.deadline == limit
 

@@ -50,12 +50,6 @@ def test_items_have_them_and_nothing_else_changes():
     assert ranking.to_dict()["ranking"][0]["probability"] == 0.3
 
 
-def test_configuration():
-    config = {"method": "lexical", "probabilities": {"scores": [0.0, 1.0], "values": [0.0, 0.5]}}
-    reranker = Reranker.from_config(config)
-    assert reranker.to_config()["probabilities"] == config["probabilities"]
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

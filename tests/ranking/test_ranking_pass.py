@@ -1,12 +1,11 @@
 """One ranking pass: what is judged, left alone, reordered and reported."""
 
-import asyncio
-
 import pytest
 
 from fakes import Answering, ByTable, InOrder, Judging, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
+from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -20,29 +19,20 @@ LEVELS = [
 
 
 ALONE = {
-    "listwise": lambda: Listwise(Model()),
-    "graded": lambda: Graded(Model(), judge_single=False),
-    "cascade": lambda: {
-        "type": "cascade",
-        "stages": [
-            {"type": "graded", "llm": Model(), "judge_single": False},
-            {"type": "listwise", "llm": Model()},
-        ],
-    },
+    "listwise": Listwise(Model()),
+    "graded": Graded(Model(), judge_single=False),
+    "cascade": Cascade(
+        [{"method": Graded(Model(), judge_single=False)}, {"method": Listwise(Model())}]
+    ),
 }
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("method", ALONE)
-def test_single_candidate_is_left_alone(method, asynchronous):
+def test_single_candidate_is_left_alone(method):
     blend = None if method == "cascade" else {"original": 0.5, "normalize": "minmax"}
     floor = 0.9 if method == "graded" else None
-    reranker = Reranker(ALONE[method](), blend=blend, floor=floor, strict=True, order=TIERS)
-    given = [Candidate("a", score=0.1)]
-    if asynchronous:
-        ranking = asyncio.run(reranker.arerank("q", given))
-    else:
-        ranking = reranker.rerank("q", given)
+    reranker = Reranker(ALONE[method], blend=blend, floor=floor, strict=True, order=TIERS)
+    ranking = reranker.rerank("q", [Candidate("a", score=0.1)])
     report, item = ranking.report, ranking[0]
     assert (report.status, report.issues, report.left_out) == ("ok", (), {})
     assert (report.usage.calls, report.method, report.score_kind) == (0, None, None)
@@ -119,34 +109,15 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
             strict.rerank("q", LEVELS)
 
 
-def test_the_span_of_an_earlier_pass_does_not_stay():
-    candidates = [Candidate("one", metadata={"rerank_span": [0, 2]}) for _ in range(3)]
-    method = Judging(Judgement([0.1, 0.2, None], spans=[(0, 1), None, None]))
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    by_position = {item.position: item.metadata["rerank_span"] for item in ranking}
-    assert by_position == {0: [0, 1], 1: None, 2: None}
-    assert candidates[0].metadata == {"rerank_span": [0, 2]}
-
-
-def test_spreads():
-    candidates = [
-        Candidate("one", metadata={"rerank_spread": 0.9}),
-        Candidate(None),
-        Candidate("two", metadata={"rerank_spread": 0.9}),
-        Candidate("three"),
-    ]
-    method = Judging(Judgement([0.1, 0.2, 0.3], spreads=[0.5, None, 0.0]))
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    assert {item.position: item.spread for item in ranking} == {0: 0.5, 1: None, 2: None, 3: 0.0}
-    by_position = {item.position: item.metadata for item in ranking}
-    assert by_position[0]["rerank_spread"] == 0.5
-    assert "rerank_spread" not in by_position[1]
-    assert by_position[2]["rerank_spread"] is None
-    assert by_position[3] == {"rerank_score": 0.3, "rerank_spread": 0.0}
+def test_spans_and_spreads():
+    judgement = Judgement([0.1, 0.2, 0.3], spans=[(0, 1), None, (1, 2)], spreads=[0.5, None, 0.0])
+    candidates = ["one", Candidate(None), "two", "three"]
+    ranking = Reranker(Judging(judgement), log_level="debug").rerank("q", candidates)
+    found = {item.position: (item.span, item.spread) for item in ranking}
+    assert found == {0: ((0, 1), 0.5), 1: (None, None), 2: (None, None), 3: ((1, 2), 0.0)}
     assert "  spread     0.5 between its scores" in str(ranking.explain(position=0))
     assert "spread" not in str(ranking.explain(position=2))
     assert ranking.explain(position=0).to_dict()["spread"] == 0.5
-    assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
 
 
 WITH_ISSUES = Judging(

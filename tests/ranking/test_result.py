@@ -1,8 +1,8 @@
 """Rankings as plain values, as DataFrames and in notebooks."""
 
 import json
+import re
 import sys
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import example, given
@@ -21,28 +21,6 @@ FRUIT = [
 def ranked(**settings):
     reranker = Reranker(InOrder([0.2, 0.6]), log_level="debug", **settings)
     return reranker.rerank("a secret query", FRUIT)
-
-
-class Tags(HTMLParser):
-    """The tags, attributes and text of a page."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.attributes, self.text = [], [], []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += attributes
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-    def handle_comment(self, data):
-        raise AssertionError("a comment")
-
-    handle_decl = handle_pi = unknown_decl = handle_comment
 
 
 def shown(text, span=None, query="q", identifier="d", issue="message"):
@@ -67,7 +45,8 @@ texts = st.one_of(
     st.text(),
     st.lists(st.sampled_from([*"<>&\"'/! =x-", "script", "mark", "\ud800", "\r\n"])).map("".join),
 )
-BENIGN = Tags(shown("plain")).tags
+TAG = re.compile(r"<([^ >]*)[^>]*>?")
+BENIGN = TAG.findall(shown("plain"))
 
 
 @given(texts, texts, texts, texts, st.integers(0, 30), st.integers(1, 30))
@@ -75,12 +54,12 @@ BENIGN = Tags(shown("plain")).tags
 @example(*HOSTILE[4:], 0, 30)
 def test_hostile_texts_are_escaped(text, query, identifier, issue, start, length):
     span = (start, start + length) if start + length <= len(text) else None
-    page = Tags(shown(text, span, query, identifier, issue))
-    assert [tag for tag in page.tags if tag != "mark"] == BENIGN
-    assert page.tags.count("mark") <= 1
-    assert {name for name, _ in page.attributes} == {"class", "style", "dir"}
-    printable = {character for part in page.text for character in part}
-    assert not printable & {"\x00", "\x1b", "\u202e", "\ud800", "\ufffe"}
+    page = shown(text, span, query, identifier, issue)
+    tags = TAG.findall(page)
+    assert [tag for tag in tags if tag not in {"mark", "/mark"}] == BENIGN
+    assert tags.count("mark") == tags.count("/mark") <= 1
+    assert set(re.findall('([a-z]+)="', page)) == {"class", "style", "dir"}
+    assert not {*page} & {"\x00", "\x1b", "\u202e", "\ud800", "\ufffe"}
 
 
 @pytest.mark.parametrize(
@@ -99,9 +78,8 @@ def test_span_is_highlighted(text, span, cell):
 
 
 def test_place_was_and_score():
-    page = Tags(ranked()._repr_html_())
-    cells = [text for text in page.text if text]
-    assert cells[-10:] == [
+    cells = re.findall("<td[^>]*>(.*?)</td>", ranked()._repr_html_())
+    assert cells == [
         *("1", "2", "0.6000", "pear", "a secret fruit"),
         *("2", "1", "0.2000", "moon", "a secret moon"),
     ]

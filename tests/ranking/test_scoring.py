@@ -98,15 +98,12 @@ def test_scale_without_a_finite_width_is_refused(scale):
         Graded(Model(), scale=scale)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, [1], 1j])
-def test_what_is_no_number(value):
-    assert to_float(value) is None
-
-
-@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), 0.5, np.array(0.5)])
-def test_numbers_become_plain_floats(value):
-    number = to_float(value)
-    assert (type(number), number) == (float, 0.5)
+def test_numbers_become_plain_floats():
+    for value in (np.float32(0.5), np.float64(0.5), 0.5, np.array(0.5)):
+        number = to_float(value)
+        assert (type(number), number) == (float, 0.5)
+    for value in (True, "1", None, [1], 1j):
+        assert to_float(value) is None
 
 
 @pytest.mark.parametrize("scores", [[0.5, 1.0], (0.5, 1.0), np.array([0.5, 1.0]), iter([0.5, 1.0])])
@@ -114,26 +111,20 @@ def test_scores_become_a_list(scores):
     assert [float(score) for score in to_list(scores, 2)] == [0.5, 1.0]
 
 
-@pytest.mark.parametrize("scores", [[0.5], [0.5, 1.0, 2.0], 5, None])
-def test_another_number_of_scores_is_refused(scores):
-    with pytest.raises(MethodError):
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([0.5], "returned 1 scores for 2 texts"),
+        ([0.5, 1.0, 2.0], "returned more scores for 2 texts"),
+        (itertools.count(), "returned more scores for 2 texts"),
+        *((value, "not a list of scores") for value in (5, None, "01", b"01")),
+        # These have no order.
+        *((value, "not a list of scores") for value in ({0.5: 1, 1.0: 2}, {0.5, 1.0})),
+    ],
+)
+def test_what_is_no_list_of_scores(scores, message):
+    with pytest.raises(MethodError, match=message):
         to_list(scores, 2)
-
-
-@pytest.mark.parametrize("scores", [{0.5: 1, 1.0: 2}, {0.5, 1.0}, "01", b"01"])
-def test_what_has_no_order_is_no_list(scores):
-    with pytest.raises(MethodError, match="not a list of scores"):
-        to_list(scores, 2)
-
-
-def test_an_endless_iterator_is_refused():
-    with pytest.raises(MethodError, match="returned more scores for 2 texts"):
-        to_list(itertools.count(), 2)
-
-
-@pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
-def test_ranks_depend_on_the_whole_list(kind, expected):
-    assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
 
 
 @pytest.mark.parametrize(
@@ -197,6 +188,7 @@ def test_texts_that_were_not_read_whole(returned, positions):
         ({"pointwise": False}, False, False),
         ({"pointwise": False, "pair_scores": True}, False, True),
         ({"pointwise": False, "pair_scores": 1}, False, False),
+        ({"score_kind": "rank"}, False, False),
     ],
 )
 def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, order, rerank):

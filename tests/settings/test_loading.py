@@ -16,6 +16,7 @@ FULL = {
     "depth": 50,
     "blend": {"original": 0.4, "normalize": "rrf", "rrf_k": 10},
     "floor": 0.05,
+    "probabilities": {"scores": [0.0, 1.0], "values": [0.0, 0.5]},
     "order": {
         "type": "tiers",
         "field": "difficulty",

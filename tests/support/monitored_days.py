@@ -32,15 +32,9 @@ def days_of(
 ) -> Days:
     """Rankings of logits, of which the highest is 4 and the median -2, on average.
 
-    Args:
-        rankings: how many.
-        seed: of the scores.
-        change: made to each score.
-        statuses: take turns.
-        issues: of each ranking that is not ok.
-        times: how often each is repeated.
-        equal: number of rankings whose candidates have one score, 0.5; None: no deviations.
-        key: what differs from `SAME_KEY`.
+    `change` is made to each score; `statuses` take turns, and `issues` are those of rankings that
+    are not ok. Each is repeated `times`; in the first `equal`, all candidates have the score 0.5.
+    `key` is what differs from `SAME_KEY`.
     """
     generator = random.Random(seed)
     counts = DayCounts()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 from secondpass import Ranking, Reranker
@@ -16,6 +18,22 @@ KEYS = {
     "rerank_status",
 }
 """The metadata keys that adapters add."""
+
+
+WAYS = ("sync", "async", "stream")
+
+
+def rank(reranker: Reranker, way: str, query: str, candidates: Sequence[Any]) -> Ranking:
+    """The ranking by ``rerank``, by ``arerank``, or the last of ``astream``."""
+    if way == "sync":
+        return reranker.rerank(query, candidates)
+
+    async def act() -> Ranking:
+        if way == "async":
+            return await reranker.arerank(query, candidates)
+        return [ranking async for ranking in reranker.astream(query, candidates)][-1]
+
+    return asyncio.run(act())
 
 
 def codes(ranking: Ranking) -> set[str]:
