@@ -287,5 +287,5 @@ def test_the_error_of_a_question_that_has_too_little_time():
     late.keep_time(False)
     late.started -= 95
     late.keep_time(True)
-    assert late.began_late
+    assert late.kept.late
     assert str(question_deadline_error(late, "answered")) == message

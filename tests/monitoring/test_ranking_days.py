@@ -13,7 +13,6 @@ from secondpass.monitoring.ranking_days import (
     days_to_lines,
     merge_days,
     read_days,
-    without_folders,
 )
 
 
@@ -77,28 +76,6 @@ def test_merging_changes_only_the_first():
     merge_days(first, second)
     assert [each.rankings for each in first.values()] == [3, 2]
     assert [each.rankings for each in second.values()] == [1, 1]
-
-
-NAMES = {
-    "BAAI/bge-reranker-base": "BAAI/bge-reranker-base",
-    "/srv/models/bge": "bge",
-    "/srv/my models/bge/": "bge/",
-    "./bge": "bge",
-    "../models/bge": "bge",
-    "~/models/bge.onnx": "bge.onnx",
-    "C:\\Users\\me\\bge": "bge",
-    "\\\\server\\share\\bge": "bge",
-    "lexical, then graded by /models/qwen": "lexical, then graded by qwen",
-    "/models/a, then /models/b": "a, then b",
-    "https://host:80/v1/rerank": "https://host:80/v1/rerank",
-    "/": "/",
-    "": "",
-}
-
-
-@pytest.mark.parametrize(("name", "shown"), NAMES.items())
-def test_names_have_no_folders(name, shown):
-    assert without_folders(name) == shown
 
 
 def test_codes_that_may_hold_text_are_not_kept_and_others_count_once_a_ranking():

@@ -9,6 +9,7 @@ import pytest
 from fakes import Answering, Judging, Model, always, raising, shown_in
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError, MethodError
+from secondpass.ranking.diagnostics import without_folders
 
 SECRET = "passage text"
 TEXTS = [SECRET, "other"]
@@ -101,3 +102,28 @@ def test_the_source_of_an_exception_is_logged(caplog):
         caplog.clear()
         rerank(SETTINGS[case], "sync")
         assert f"{source} raised OwnError" in caplog.text
+
+
+NAMES = {
+    "BAAI/bge-reranker-base": "BAAI/bge-reranker-base",
+    "/srv/models/bge": "bge",
+    "/srv/my models/bge/": "bge",
+    "./bge": "bge",
+    "../models/bge": "bge",
+    "~/models/bge.onnx": "bge.onnx",
+    "C:\\Users\\me\\bge": "bge",
+    "\\\\server\\share\\bge": "bge",
+    "lexical, then graded by /models/qwen": "lexical, then graded by qwen",
+    "/models/a, then ./a b/c, then BAAI/d": "a, then c, then BAAI/d",
+    "data/models/bge": "bge",
+    "https://host:80/v1/rerank": "https://host:80/v1/rerank",
+    "/": "/",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("name", "shown"), NAMES.items())
+def test_names_have_no_folders(name, shown, tmp_path, monkeypatch):
+    (tmp_path / "data/models/bge").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert without_folders(name) == shown

@@ -9,7 +9,7 @@ import pytest
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
-from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.types import EngineInfo, Issue
 
 QUESTION = Estimate(900, 100)
@@ -248,14 +248,13 @@ def test_seconds_left_is_never_negative():
 def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, started, seconds):
     now = time.perf_counter()
     ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
-    before = ledger.keep_time(last=False)
-    ledger.start_clock()
-    left = deadline and max(0, deadline - ledger.seconds)
-    assert ledger.question_seconds_left == (seconds and pytest.approx(seconds, abs=60))
-    assert ledger.keeps_time == bool(seconds)
-    ledger.keep_time(last=False, before=before)
+    with PassCall(ledger).keeping_time(last=False):
+        ledger.start_clock()
+        left = deadline and max(0, deadline - ledger.seconds)
+        assert ledger.question_seconds_left == (seconds and pytest.approx(seconds, abs=60))
+        assert (ledger.kept.seconds > 0) == bool(seconds)
     assert ledger.question_seconds_left == (left and pytest.approx(left, abs=60))
-    assert not ledger.keeps_time
+    assert not ledger.kept.seconds
 
 
 def test_the_first_exception_is_kept_until_it_is_taken(caplog):
@@ -283,14 +282,13 @@ def test_the_fastest_answer_of_a_service_is_what_a_question_needs():
 
 def test_a_method_within_one_that_began_late_is_late_too():
     ledger = Ledger(Limits(deadline=100))
-    before = ledger.keep_time(last=False)
-    ledger.started -= 95  # half of what was kept, 10 seconds, is not left
-    ledger.keep_time(last=False, before=before)
-    outer = ledger.keep_time(last=True)
-    assert (ledger.question_seconds_left, ledger.rounds_left()) == (0.0, None)
-    assert ledger.left().seconds == 0
-    assert ledger.seconds_left > 0  # a scorer may still use it
-    ledger.keep_time(last=False)
-    assert ledger.question_seconds_left == 0
-    ledger.keep_time(last=True, before=outer)
-    assert not ledger.began_late
+    call = PassCall(ledger)
+    with call.keeping_time(last=False):
+        ledger.started -= 95  # half of what was kept, 10 seconds, is not left
+    with call.keeping_time(last=True):
+        assert (ledger.question_seconds_left, ledger.rounds_left()) == (0.0, None)
+        assert ledger.left().seconds == 0
+        assert ledger.seconds_left > 0  # a scorer may still use it
+        with call.keeping_time(last=False):
+            assert ledger.question_seconds_left == 0
+    assert not ledger.kept.late

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import math
 import numbers
-import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from secondpass.errors import ConfigurationError, InputError, Problem, with_article
+from secondpass.ranking import options
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.floors import Floor, moved
-from secondpass.ranking.methods import Stage, check_fits, place_of
+from secondpass.ranking.methods import check_fits, place_of
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import describe, model_of, registry, suggestion
+from secondpass.settings import model_of, registry, suggestion
 from secondpass.settings.overrides import Override
 
 T = TypeVar("T")
@@ -256,16 +255,7 @@ def whole_number(name: str, value: Any) -> int | None:
     Raises:
         InputError: it is not an integer of 1 or more.
     """
-    if value is None:
-        return None
-    # A numpy array has an __index__, which raises unless it holds a single number.
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < 1:
-        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
-    return number
+    return None if value is None else options.whole_number(name, value)
 
 
 def plain_number(value: Any) -> Any:
@@ -282,10 +272,7 @@ def finite_number(name: str, value: Any) -> float | None:
     Raises:
         InputError: it is not a finite number.
     """
-    number = plain_number(value)
-    if number is not None and (type(number) is not float or not math.isfinite(number)):
-        raise InputError(f"{name}: give a finite number, not {describe(value)}")
-    return number
+    return None if value is None else options.finite_number(name, value)
 
 
 def check_order(order: object, reranker: Reranker) -> None:
@@ -301,9 +288,8 @@ def check_floor(name: str, value: object, reranker: Reranker) -> None:
     """Check that a component may have a threshold: scores that are ranks cannot have one."""
     if value is None:
         return
-    stage = reranker._stages[0]
     try:
-        Floor(0.0).check(stage.method, stage.blend)
+        Floor(0.0).check(reranker.method, reranker.blend)
     except ConfigurationError as error:
         problems = [Problem((name,), problem.message) for problem in error.problems]
         raise ConfigurationError(problems) from None
@@ -311,11 +297,8 @@ def check_floor(name: str, value: object, reranker: Reranker) -> None:
 
 def check_depth(depth: int | None, reranker: Reranker) -> None:
     """Check that no setting, such as a threshold, was fitted for another depth."""
-    if depth is None:
-        return
-    first = Stage(reranker.method, reranker.blend, reranker.floor, reranker.probabilities)
-    stages = (first, *reranker.fallback)
-    check_fits(stages, depth, reranker.render, reranker.passages)
+    if depth is not None:
+        check_fits(reranker._stages, depth, reranker.render, reranker.passages)
 
 
 def checked_list(

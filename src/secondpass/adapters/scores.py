@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -10,6 +9,7 @@ from itertools import pairwise
 from types import NoneType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
+from secondpass.ranking.blending import sigmoid
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.result import Ranking
 from secondpass.types import ItemStatus, Ranked
@@ -89,7 +89,7 @@ def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
     if unit:
         lowest = 0.0
         if kind == "logit":
-            own, rule = [score if score is None else _sigmoid(score) for score in own], "sigmoid"
+            own, rule = [score if score is None else sigmoid(score) for score in own], "sigmoid"
         elif kind == "grade" and scale is not None:
             low, high = scale
             own = [score if score is None else (score - low) / (high - low) for score in own]
@@ -134,12 +134,6 @@ def _positive(similarity: float) -> float:
     """A similarity as it is, but those from -1 to 0.001 within 0 to 0.001, in their order."""
     least = 0.001
     return similarity if similarity >= least else least * (1 + similarity) / (1 + least)
-
-
-def _sigmoid(logit: float) -> float:
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    return math.exp(logit) / (1 + math.exp(logit))  # exp(-logit) would overflow
 
 
 def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

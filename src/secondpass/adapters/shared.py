@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from secondpass.adapters.scores import ScoreRule, served_scores
+from secondpass.ranking.diagnostics import without_folders
 from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
 from secondpass.types import Issue, Request
@@ -23,13 +21,6 @@ __all__ = [
 ]
 
 
-_PARTS = re.compile(r"(, then | by )")
-"""Between the names of models within that of a method, as in ``a, then graded by b``."""
-
-_PATH = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\")
-"""How a path begins, on any system. Names of models on a hub have a separator, too."""
-
-
 def without_messages(ranking: Ranking) -> Ranking:
     """The ranking with issues that have counts in place of their messages, and without paths.
 
@@ -39,13 +30,15 @@ def without_messages(ranking: Ranking) -> Ranking:
     report = ranking.report
     shown = replace(
         report,
-        method=_without_path(report.method),
+        method=report.method and without_folders(report.method),
         issues=tuple(
-            replace(issue, message=_count(issue), method=_without_path(issue.method))
+            replace(
+                issue, message=_count(issue), method=issue.method and without_folders(issue.method)
+            )
             for issue in report.issues
         ),
         engines=tuple(
-            replace(engine, method=_without_path(engine.method) or "") for engine in report.engines
+            replace(engine, method=without_folders(engine.method)) for engine in report.engines
         ),
     )
     return ranking if shown == report else replace(ranking, report=shown)
@@ -55,18 +48,6 @@ def _count(issue: Issue) -> str:
     count = len(issue.positions)
     about = "all documents" if not count else "1 document" if count == 1 else f"{count} documents"
     return f"concerns {about}; the log of the server has the message"
-
-
-@lru_cache(256)
-def _without_path(method: str | None) -> str | None:
-    """The name of a method, with the last part of each path in it."""
-    return method and "".join(map(_last_part, _PARTS.split(method)))
-
-
-def _last_part(name: str) -> str:
-    if not (_PATH.match(name) or ("/" in name and Path(name).is_dir())):
-        return name
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
 def rerank_grouped(

@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.asking.gate import Gate, Slots
-from secondpass.asking.response_cache import is_doubtful
+from secondpass.asking.response_cache import ResponseCache, is_doubtful
 from secondpass.asking.scheduler import question_deadline_error
 from secondpass.concurrency.left_behind import ALLOWED
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
@@ -64,7 +64,8 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
     Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
     the first is asked. New answers are stored as they arrive, so that an interruption loses none.
     """
-    cache, service = ledger.cache, effect.service
+    service = effect.service
+    cache: ResponseCache | None = ledger.cache
     if cache is None:
         return await ask(effect, ledger, gate)
     values = await cache.find(service, effect.questions, ledger)

@@ -137,7 +137,7 @@ def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
 
 def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:
     """The error of a question that was not asked, or not answered, before its deadline."""
-    if ledger.began_late or (missed == "asked" and ledger.question_seconds_left):
+    if ledger.kept.late or (missed == "asked" and ledger.question_seconds_left):
         return DeadlineError("not asked: too little time is left for an answer")
     return DeadlineError(f"{_deadline([ledger])} passed before this was {missed}")
 
@@ -145,7 +145,7 @@ def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]
 def _deadline(ledgers: Sequence[Ledger]) -> str:
     if ledgers and all(ledger.limits.deadline is None for ledger in ledgers):
         return "the target"
-    kept = any(ledger.keeps_time for ledger in ledgers)
+    kept = any(ledger.kept.seconds > 0 for ledger in ledgers)
     return "the deadline, less the time kept for other methods," if kept else "the deadline"
 
 

@@ -33,14 +33,13 @@ from secondpass.monitoring.ranking_days import (
     line_of,
     merge_days,
     read_days,
-    without_folders,
 )
 from secondpass.monitoring.ranking_days import is_day as is_day
 from secondpass.monitoring.ranking_statistics import STATISTICS, ranking_statistics
 from secondpass.monitoring.sketches import Repeats as Repeats
 from secondpass.monitoring.sketches import Sketch as Sketch
 from secondpass.monitoring.sketches import design_effect as design_effect
-from secondpass.ranking.diagnostics import log
+from secondpass.ranking.diagnostics import log, without_folders
 from secondpass.ranking.observers import Operation, RankingOperation, Registration, observe
 from secondpass.settings import describe
 from secondpass.types import Report

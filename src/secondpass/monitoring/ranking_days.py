@@ -34,8 +34,6 @@ MOST_LINES = 500
 OTHER = "other"
 """The reranker's name in that line."""
 
-_FOLDERS = re.compile(r"(?<![\w:/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^/\\,]*[/\\])*(?=[^/\\,])")
-"""The folders of a path that is absolute, or begins with a dot or ``~``."""
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_CODES = 200
 
@@ -114,11 +112,6 @@ class DayCounts:
 
 Days = dict[DayKey, DayCounts]
 """Counts of rankings by what they have in common."""
-
-
-def without_folders(name: str) -> str:
-    """The name of a method without the folders of local models: ``/home/me/bge`` is ``bge``."""
-    return _FOLDERS.sub("", name)
 
 
 def line_of(days: Mapping[DayKey, DayCounts], key: DayKey) -> DayKey:

@@ -1,4 +1,4 @@
-"""What is logged: issues of rankings, and tracebacks on request.
+"""What is logged: issues of rankings, tracebacks on request, and names without folders.
 
 The logger ``secondpass`` gets one record for each ranking that met an error. Reports, errors and
 this logger name only the class of an exception that your own scorer, function or method raised,
@@ -14,9 +14,12 @@ passages into its logs by accident. Exceptions of providers' SDKs are never logg
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
 
 from secondpass.types import Report
 
@@ -75,3 +78,22 @@ def log_exception(error: BaseException, source: str) -> None:
     """Log the traceback of ``error`` if the level of ``secondpass.diagnostics`` is DEBUG."""
     if logging.NOTSET < _traceback_logger.level <= logging.DEBUG:
         _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)
+
+
+_PARTS = re.compile(r"(, then | by )")
+"""Between the names of models within that of a method, as in ``a, then graded by b``."""
+
+_PATH = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\")
+"""How a path begins, on any system. Names of models on a hub have a separator, too."""
+
+
+@lru_cache(256)
+def without_folders(method: str) -> str:
+    """The name of a method without the folders of local models: ``/home/me/bge`` is ``bge``."""
+    return "".join(map(_last_part, _PARTS.split(method)))
+
+
+def _last_part(name: str) -> str:
+    if not (_PATH.match(name) or ("/" in name and Path(name).is_dir())):
+        return name
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import Sharing
-from secondpass.effects import Answer, Call, Completion, Estimate, Judgement, Left, Method, Question
+from secondpass.effects import Call, Completion, Estimate, Judgement, Left, Method
 from secondpass.errors import BudgetError, MethodError
 from secondpass.limits import Limits, Prices
 from secondpass.ranking import observers
@@ -40,26 +40,6 @@ class Kept:
     seconds: float = 0.0
     late: bool = False
     until_scored: bool = False
-
-
-class AnswerCache(Protocol):
-    """The response cache, whose parameters these are, as what asks for stored answers sees it."""
-
-    async def find(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
-    ) -> dict[int, Any]: ...
-
-    def first_of_equal(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
-    ) -> list[int]: ...
-
-    def keep(
-        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
-    ) -> None: ...
-
-    def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None: ...
-
-    async def written(self, books: Ledger) -> None: ...
 
 
 @dataclass(slots=True)
@@ -90,7 +70,7 @@ class Ledger:
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
-        cache: the response cache; None if there is none.
+        cache: the response cache (:mod:`secondpass.asking.response_cache`); None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
         retries: questions that were asked again unchanged, after an error.
         repairs: questions that were asked again because the reply could not be used, and those
@@ -99,6 +79,7 @@ class Ledger:
         operations: the ranking and the running methods, the innermost last; empty without an
             observer.
         sharing: what it has of the scorer that is called in parts; None if none is.
+        kept: the time that the running method leaves to others.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -112,13 +93,14 @@ class Ledger:
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
-    cache: AnswerCache | None = None
+    cache: Any = None
     cached: int = 0
     retries: int = 0
     repairs: int = 0
     issues: list[Issue] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     sharing: Sharing | None = None
+    kept: Kept = Kept()
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -130,7 +112,6 @@ class Ledger:
     _question_rounds: int = 0
     _question_seconds: float = 0.0
     _question_waves: int = 0
-    _kept: Kept = Kept()
     _kept_last: Kept = Kept()
     """That of the method that began last."""
     _fastest: dict[int, float] = field(default_factory=dict)
@@ -151,7 +132,7 @@ class Ledger:
     def seconds_left(self) -> float | None:
         """Seconds to the deadline, less those kept for the methods after the running one."""
         left = self._seconds_to_deadline
-        return None if left is None else max(0.0, left - self._kept.seconds)
+        return None if left is None else max(0.0, left - self.kept.seconds)
 
     @property
     def timed(self) -> bool:
@@ -164,7 +145,7 @@ class Ledger:
         deadline, target = self.scorer_seconds_left, self.limits.target
         if target is not None:
             target = max(0.0, target - self.seconds)
-            if self._kept.followed and not self._kept.until_scored:
+            if self.kept.followed and not self.kept.until_scored:
                 target *= 1 - _KEPT_SHARE
         return Claim(
             math.inf if deadline is None else now + deadline,
@@ -181,21 +162,19 @@ class Ledger:
     @property
     def scorer_seconds_left(self) -> float | None:
         """The same for a scorer that has scored something."""
-        return self._seconds_to_deadline if self._kept.until_scored else self.seconds_left
+        return self._seconds_to_deadline if self.kept.until_scored else self.seconds_left
 
     @property
     def question_seconds_left(self) -> float | None:
         """Seconds left for questions of the running method; 0 if it began too late for these."""
-        return 0.0 if self._kept.late else self.seconds_left
+        return 0.0 if self.kept.late else self.seconds_left
 
     @property
     def _seconds_to_deadline(self) -> float | None:
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
-    def keep_time(
-        self, last: bool, before: Kept | None = None, *, until_scored: bool = False
-    ) -> Kept:
+    def keep_time(self, last: bool, *, until_scored: bool = False) -> None:
         """Keep a fifth of the time left from the next method, if others follow it.
 
         Methods after the one that runs it count, too. The fifth is of all the time left, so nested
@@ -204,37 +183,18 @@ class Ledger:
 
         Args:
             last: whether no method follows, except those after the method that runs it.
-            before: for a method that has ended, the result of the call when it began.
             until_scored: whether the time is kept only until :meth:`end_keeping`.
-
-        Returns:
-            What was kept until now.
         """
-        until_now = self._kept
-        if before is not None:
-            self._kept = before
-            return until_now
-        followed = until_now.followed or not last
+        followed = self.kept.followed or not last
         left = (self.limits.deadline if self.waiting else self._seconds_to_deadline) or 0.0
-        late = until_now.late or left < self._kept_last.seconds * _LEAST_SHARE
-        self._kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late, until_scored)
-        self._kept_last = self._kept
-        return until_now
+        late = self.kept.late or left < self._kept_last.seconds * _LEAST_SHARE
+        self.kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late, until_scored)
+        self._kept_last = self.kept
 
     def end_keeping(self) -> None:
         """Keep no time for methods that run only if nothing is scored: something was."""
-        if self._kept.until_scored:
-            self._kept = replace(self._kept, seconds=0.0)
-
-    @property
-    def keeps_time(self) -> bool:
-        """Whether the running method ends before the deadline, so that others have time."""
-        return self._kept.seconds > 0
-
-    @property
-    def began_late(self) -> bool:
-        """Whether the running method has too little time left to ask questions."""
-        return self._kept.late
+        if self.kept.until_scored:
+            self.kept = replace(self.kept, seconds=0.0)
 
     def add_answer(self, service: object, seconds: float) -> None:
         """Keep the seconds of a service's fastest answer."""
@@ -334,8 +294,8 @@ class Ledger:
         limits = self.limits
         # The clock of a pass that has only waited starts with its first call.
         seconds = self.question_seconds_left
-        if self.waiting and limits.deadline is not None and not self._kept.late:
-            seconds = limits.deadline - self._kept.seconds
+        if self.waiting and limits.deadline is not None and not self.kept.late:
+            seconds = limits.deadline - self.kept.seconds
         return Left(
             None if limits.calls is None else max(0, limits.calls - self.questions),
             None
@@ -402,11 +362,12 @@ class PassCall(Call):
 
     @contextmanager
     def keeping_time(self, last: bool, *, until_scored: bool = False) -> Iterator[None]:
-        before = self._ledger.keep_time(last, until_scored=until_scored)
+        before = self._ledger.kept
+        self._ledger.keep_time(last, until_scored=until_scored)
         try:
             yield
         finally:
-            self._ledger.keep_time(last, before)
+            self._ledger.kept = before
 
     def started(self, method: Method, texts: int) -> MethodOperation | None:
         """Notify the observers of this ranking, if any, that a method starts."""

@@ -77,11 +77,11 @@ def validate(
 def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | None) -> Any:
     match name:
         case "top_k" | "depth":
-            return _positive_integer(name, value)
+            return whole_number(name, value)
         case "floor":
-            return _finite_float(name, value)
+            return finite_number(name, value)
         case "deadline" | "target":
-            if (seconds := _finite_float(name, value)) > 0:
+            if (seconds := finite_number(name, value)) > 0:
                 return seconds
             raise InputError(f"{name}: must be greater than 0")
         case "dedupe" | "strict":
@@ -101,7 +101,8 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
             raise NotImplementedError(f"the option {name!r} has no validation")
 
 
-def _positive_integer(name: str, value: object) -> int:
+def whole_number(name: str, value: object) -> int:
+    """The option as Python's int; raises an InputError if it is not an integer of 1 or more."""
     # Arrays without dimensions have __index__ too, but are no numbers.
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise InputError(f"{name}: give a whole number, not {describe(value)}")
@@ -113,7 +114,8 @@ def _positive_integer(name: str, value: object) -> int:
     return number
 
 
-def _finite_float(name: str, value: object) -> float:
+def finite_number(name: str, value: object) -> float:
+    """The option as Python's float; raises an InputError if it is not a finite number."""
     try:
         if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)

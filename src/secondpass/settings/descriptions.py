@@ -94,18 +94,11 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
 
     def _from_file(self, path: str) -> T:
         try:
-            with Path(path).open(encoding="utf-8") as file:
-                value = yaml_text.parse(file.read(yaml_text.MAX_CHARACTERS + 1))
+            described: T = from_mapping(self._cls, yaml_text.read_mapping(Path(path)))
         except FileNotFoundError:
             raise ConfigurationError(f"has no such file: {describe(path)}") from None
         except yaml_text.NotYAMLError as error:
             raise ConfigurationError(f"{path}: {error}") from None
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
-        if not isinstance(value, Mapping):
-            raise ConfigurationError(f"{path}: must hold a mapping, not {describe(value)}")
-        try:
-            described: T = from_mapping(self._cls, value)
         except ConfigurationError as error:
             problems = [Problem((), f"{path}: {problem}") for problem in error.problems]
             raise ConfigurationError(problems) from None

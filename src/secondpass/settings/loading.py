@@ -36,31 +36,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
             key instead of the name of its variable, or names an unknown preset.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(yaml_text.MAX_CHARACTERS + 1)
+        config = over_preset(yaml_text.read_mapping(path))
     except FileNotFoundError:
         message = f"there is no such file{registry.meaning(str(path))}"
         raise ConfigurationError(message, str(path)) from None
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
-    config = _parsed(text, str(path))
-    try:
-        config = over_preset(config)
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(str(error), str(path)) from None
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, str(path)) from None
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
     return config
-
-
-def _parsed(text: str, about: str) -> dict[str, Any]:
-    try:
-        value = yaml_text.parse(text)
-    except yaml_text.NotYAMLError as error:
-        raise ConfigurationError(str(error), about) from None
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
-    return value
 
 
 # ---------------------------------------------------------------------- presets
@@ -88,13 +74,10 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
-    return merged(deepcopy(_parsed_once(_text(name), name)), overrides)
+    return merged(deepcopy(_parsed(_text(name))), overrides)
 
 
-@cache
-def _parsed_once(text: str, name: str) -> dict[str, Any]:
-    """The configuration in a preset's text, which takes 10 ms to parse."""
-    return _parsed(text, name)
+_parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
 
 
 def _text(name: str) -> str:

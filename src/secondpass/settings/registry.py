@@ -39,26 +39,11 @@ CONFIGURATION_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """How the names of files with a configuration end."""
 
 _LANGUAGE_MODELS = {
-    "gpt-": "openai",
-    "chatgpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "claude-": "anthropic",
-    "gemini-": "google",
+    **dict.fromkeys(("openai/", "gpt-", "chatgpt-", "o1", "o3", "o4"), "openai"),
+    **dict.fromkeys(("anthropic/", "claude-"), "anthropic"),
+    **dict.fromkeys(("gemini/", "vertex_ai/", "gemini-"), "google"),
 }
-"""How the names of language models begin, with their provider."""
-
-_LITELLM_PROVIDERS = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "gemini": "google",
-    "vertex_ai": "google",
-}
-"""Providers as LiteLLM names them before a model and a slash -> ours."""
-
-_LITELLM_RERANK_APIS = {"cohere": "cohere", "jina_ai": "jina", "voyage": "voyage"}
-"""The same for rerank APIs."""
+"""How the names of language models begin -> provider. With a slash, as LiteLLM names that."""
 
 _LOCAL_MODEL = re.compile(r"(?:openai/)?gpt-oss|[\w.-]+:(?:e?[0-9][0-9.]*[bm][\w.-]*|latest)\Z")
 """Language models with open weights, such as those that Ollama serves: ``qwen3:8b``."""
@@ -67,12 +52,9 @@ _OWN = "…"
 """Stands for a value that the name does not tell."""
 
 _RERANK_MODELS = {
-    "rerank-v": "cohere",
-    "rerank-english": "cohere",
-    "rerank-multilingual": "cohere",
-    "jina-reranker": "jina",
-    "rerank-1": "voyage",
-    "rerank-2": "voyage",
+    **dict.fromkeys(("cohere/", "rerank-v", "rerank-english", "rerank-multilingual"), "cohere"),
+    **dict.fromkeys(("jina_ai/", "jina-reranker"), "jina"),
+    **dict.fromkeys(("voyage/", "rerank-1", "rerank-2"), "voyage"),
     "zerank": "zeroentropy",
 }
 """The same for models of rerank APIs."""
@@ -157,7 +139,7 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
     elif llm := _language_model(name):
         what, method = "if it is a language model", {"type": "graded", "llm": llm}
-    elif endpoint := _rerank_model(name):
+    elif endpoint := _by_beginning(name, "api", _RERANK_MODELS):
         what, method = "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
     elif _may_be_on_hub(name):
         what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
@@ -190,28 +172,20 @@ def _as_options(config: Mapping[str, Any], path: str = "") -> str:
 
 def _language_model(name: str) -> dict[str, str] | None:
     """The settings of a language model, as far as its name tells them."""
-    owner, _, model = name.partition("/")
     if _LOCAL_MODEL.match(name):
         return {"type": "openai", "model": name, "base_url": _OWN}
-    if owner == "azure" and model:
-        return {"type": "openai", "model": model, "base_url": _OWN}
-    if model and owner in _LITELLM_PROVIDERS:
-        return {"type": _LITELLM_PROVIDERS[owner], "model": model}
-    provider = _by_beginning(name, _LANGUAGE_MODELS)
-    return None if provider is None else {"type": provider, "model": name}
+    if name.startswith("azure/"):
+        return {"type": "openai", "model": name.removeprefix("azure/"), "base_url": _OWN}
+    return _by_beginning(name, "type", _LANGUAGE_MODELS)
 
 
-def _rerank_model(name: str) -> dict[str, str] | None:
-    """The same for a model of a rerank API."""
-    owner, _, model = name.partition("/")
-    if model and owner in _LITELLM_RERANK_APIS:
-        return {"api": _LITELLM_RERANK_APIS[owner], "model": model}
-    api = _by_beginning(name, _RERANK_MODELS)
-    return None if api is None else {"api": api, "model": name}
-
-
-def _by_beginning(name: str, values: Mapping[str, str]) -> str | None:
-    return next((value for start, value in values.items() if name.startswith(start)), None)
+def _by_beginning(name: str, setting: str, values: Mapping[str, str]) -> dict[str, str] | None:
+    """The model of this name, and the setting whose values are known by how names begin."""
+    for start, value in values.items():
+        if name.startswith(start):
+            model = name.removeprefix(start) if start.endswith("/") else name
+            return {setting: value, "model": model}
+    return None
 
 
 def _may_be_on_hub(name: str) -> bool:

@@ -16,7 +16,10 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from secondpass.settings.messages import describe
 
 if TYPE_CHECKING:
     import yaml
@@ -89,6 +92,26 @@ def parse(text: str) -> Any:
             raise TooLargeError(problem)
         return value
     raise NotYAMLError(message)
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The mapping in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        NotYAMLError: it cannot be read, is not valid YAML, or holds something else.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise NotYAMLError(f"cannot be read ({type(error).__name__})") from None
+    value = parse(text)
+    if not isinstance(value, dict):
+        raise NotYAMLError(f"must hold a mapping, not {describe(value)}")
+    return value
 
 
 def write(value: Any) -> str:
