@@ -38,7 +38,8 @@ def test_scores_never_rise_along_the_list(scores, settings, falling):
 HALF = 0.5
 BLEND = {"blend": {"original": 0.5, "normalize": "minmax"}}
 AGAINST = {"blend": {"original": 0.9, "normalize": "minmax"}}
-UNIT = {
+SERVED = {
+    # kind, settings, scores; what is served within 0 to 1, and as what
     "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "rerank"),
     "similarity": ("similarity", {}, [-1.0, 0.9], [0.9, 0.0], "rerank"),
     "negative": ("similarity", {}, [-0.9, -0.2], [0.0008 / 1.001, 0.0001 / 1.001], "rerank"),
@@ -57,33 +58,28 @@ UNIT = {
 }
 
 
-@pytest.mark.parametrize("case", UNIT)
-def test_served_scores_within_0_to_1(case):
-    kind, settings, scores, expected, rule = UNIT[case]
+OWN = {
+    # what is served of a model's own range
+    "logit": ("logit", {}, [-3.0, 2.0], [2.0, -3.0], "rerank"),
+    "blend of logits": ("logit", BLEND, [2.0, -3.0], [2.0, -3.0], "rerank"),
+    "unscored below 0": ("logit", {}, [-3.0, None], [-3.0, -3.0], "rerank"),
+    "unscored": ("unbounded", {}, [9.0, None], [9.0, 0.0], "rerank"),
+    "grade": ("grade", {}, [1.0, 4.0], [4.0, 1.0], "rerank"),
+    "rank kind": ("rank", {}, [0.5, 1.0], [1.0, 0.5], "rank"),
+    "none scored": ("logit", {}, [None, None], [1.0, 0.5], "rank"),
+}
+
+
+@pytest.mark.parametrize(
+    ("unit", "case"), [*((True, row) for row in SERVED), *((False, row) for row in OWN)]
+)
+def test_served_scores(unit, case):
+    kind, settings, scores, expected, rule = (SERVED if unit else OWN)[case]
     candidates = [Candidate(str(at), score=[0.1, 0.4][at]) for at in range(len(scores))]
     method = InOrder(scores, score_kind=kind)
     method.scale = (1.0, 5.0)
     ranking = Reranker.from_config({"method": method, **settings}).rerank("q", candidates)
-    assert served_scores(ranking, unit=True) == (pytest.approx(expected), rule)
-
-
-@pytest.mark.parametrize(
-    ("kind", "scores", "settings", "expected", "rule"),
-    [
-        ("logit", [-3.0, 2.0], {}, [2.0, -3.0], "rerank"),
-        ("logit", [2.0, -3.0], BLEND, [2.0, -3.0], "rerank"),
-        ("logit", [-3.0, None], {}, [-3.0, -3.0], "rerank"),
-        ("unbounded", [9.0, None], {}, [9.0, 0.0], "rerank"),
-        ("grade", [1.0, 4.0], {}, [4.0, 1.0], "rerank"),
-        ("rank", [0.5, 1.0], {}, [1.0, 0.5], "rank"),
-        ("logit", [None, None], {}, [1.0, 0.5], "rank"),
-    ],
-)
-def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
-    method = InOrder(scores, score_kind=kind)
-    method.scale = (1.0, 5.0)
-    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", ["a", "b"])
-    assert served_scores(ranking) == (expected, rule)
+    assert served_scores(ranking, unit=unit) == (pytest.approx(expected), rule)
 
 
 @given(
@@ -220,12 +216,6 @@ def test_what_only_some_items_have(name, value, written, earlier):
     for own, metadata, added in cases:
         found = provenance(replace(ranked([0.9])[0], **{name: own}), metadata)
         assert {one: found[one] for one in found if one == key} == added
-
-
-def test_a_prefix():
-    assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
-        "second_" + key: value for key, value in OURS.items()
-    }
 
 
 def test_results_are_in_the_order_of_the_ranking():

@@ -74,6 +74,7 @@ def test_minmax_and_zscore_keep_the_order_and_stay_finite(scores):
 def test_sigmoid_never_overflows(logit):
     assert 0 <= sigmoid(logit) <= 1
     assert sigmoid(logit) + sigmoid(-logit) == pytest.approx(1)
+    assert sigmoid(0.5) == pytest.approx(1 / (1 + math.exp(-0.5)), abs=1e-16)
 
 
 def test_reciprocal_ranks_follow_the_scores():
@@ -116,9 +117,3 @@ def test_originals_that_cannot_take_part_are_listed(normalize, originals, absent
 )
 def test_the_higher_weight_counts(blend, weight, expected):
     assert with_weight(blend, weight, [None, 0.5]) == expected
-
-
-def test_sigmoid_of_small_logits():
-    assert sigmoid(0.0) == 0.5
-    assert sigmoid(0.5) == pytest.approx(1 / (1 + math.exp(-0.5)), abs=1e-16)
-    assert sigmoid(-0.5) == pytest.approx(1 - sigmoid(0.5), abs=1e-16)

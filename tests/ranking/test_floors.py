@@ -76,13 +76,6 @@ def test_nothing_relevant(nothing, scores, found):
         assert ("nothing relevant" in repr(ranking)) is (found is True)
 
 
-def test_threshold_of_a_call_is_on_the_same_scores():
-    floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
-    ranking = ranked(floor, MINMAX, floor=0.6)
-    assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
-    assert [issue.code for issue in ranking.report.issues] == []
-
-
 def test_not_applied_to_scores_that_the_method_doubts():
     floor = Floor(0.6, "rerank", 0.95)
     doubting = Judging(Judgement([0.1, 0.9, 0.5], original=0.5), score_kind="similarity")
@@ -149,20 +142,6 @@ def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
     assert ranking.report.threshold is None
 
 
-QUERY = "where do wombats live"
-GOOD = "Wombats live in burrows in the forests of Australia."
-BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
-
-
-@pytest.mark.parametrize("blend", [None, {"original": 0.2, "normalize": "minmax"}])
-def test_a_threshold_holds_for_lists_of_any_length(blend):
-    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
-    reranker = Reranker("embedded", blend=blend, floor=0.6)
-    assert reranker.rerank(QUERY, [GOOD]).order == (0,)
-    assert reranker.rerank(QUERY, [*BAD, GOOD]).order == (2,)
-    assert reranker.rerank(QUERY, BAD).order == ()
-
-
 @pytest.mark.parametrize("value", [1, np.int64(1), np.float32(1), Decimal(1), Fraction(1)])
 def test_numbers_of_all_types(value):
     assert Reranker("lexical", floor=value).to_config()["floor"] == 1.0
@@ -193,7 +172,9 @@ def test_rankings_that_differ_from_the_fit_say_so():
 def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
     fitted = Fit("by-table", depth=100)
     for nothing, codes in ((0.95, ["fitted_otherwise"]), (None, [])):
-        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), floor=0.6, depth=2)
+        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), MINMAX, floor=0.6, depth=2)
+        assert ranking.order == (1, 2)
+        assert ranking.report.nothing_relevant is (nothing and True)
         assert [issue.code for issue in ranking.report.issues] == codes
 
 

@@ -197,17 +197,6 @@ def test_other_fields_are_in_every_window():
     assert LONG[slice(*item.span)] in WINDOWS
 
 
-@pytest.mark.parametrize("render", [{"fields": ["body"]}, {"fields": ["body"], "labels": True}])
-def test_no_span_of_a_field_that_is_not_the_text(render):
-    scorer = Recording()
-    [item] = Reranker(scorer, render=render, passages=SENTENCES).rerank(
-        "q", [Candidate("text", metadata={"body": LONG})]
-    )
-    assert len(scorer.lists[0]) == 3 + bool(render.get("labels"))
-    assert (item.status, item.span) == ("scored", None)
-    assert "rerank_span" not in item.metadata
-
-
 def graded_texts(reranker, query, texts, model):
     ranking = reranker.rerank(query, texts)
     return ranking, [text for prompt in model.prompts for text in shown_in(prompt).values()]

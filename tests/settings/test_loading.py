@@ -152,17 +152,6 @@ def test_problems_have_their_place(change, message):
     assert len(caught.value.problems) == 1
 
 
-def test_lists_every_problem():
-    with pytest.raises(ConfigurationError) as caught:
-        Reranker.from_config({"method": {"type": "lexical", "b": 7, "k1": -1}, "dept": 1})
-    assert str(caught.value) == (
-        "configuration: 3 problems\n"
-        "  method.k1: must be greater than or equal to 0, not -1\n"
-        "  method.b: must be less than or equal to 1, not 7\n"
-        "  dept: unknown key; did you mean 'depth'?"
-    )
-
-
 HINTS = [
     (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
     (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
