@@ -160,6 +160,8 @@ def test_wrong_arguments_raise_at_once():
         reranker.astream("q", TEXTS, top_k=0)
     with pytest.raises(InputError, match="query"):
         reranker.astream(5, TEXTS)
+    with pytest.raises(InputError, match="on_interim: give a function"):
+        reranker.rerank("q", TEXTS, on_interim=5)
     with pytest.raises(TypeError, match="unexpected keyword argument 'on_interim'"):
         reranker.astream("q", TEXTS, on_interim=print)
 
@@ -185,21 +187,6 @@ def test_an_exception_of_the_callback_is_reported(caplog):
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message) == ("on_interim_raised", "on_interim raised LookupError")
     assert "sk-secret" not in caplog.text
-
-
-async def unawaited(ranking):
-    pytest.fail("it is not awaited")
-
-
-class Unawaited:
-    async def __call__(self, ranking):
-        pytest.fail("it is not awaited")
-
-
-@pytest.mark.parametrize("callback", [unawaited, Unawaited(), 5], ids=["async", "object", "5"])
-def test_what_is_no_callback(callback):
-    with pytest.raises(InputError, match="on_interim: "):
-        cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=callback)
 
 
 class Odd:

@@ -42,21 +42,15 @@ class Tactic:
     steps: str
 
 
-class Page:
-    def __init__(self, text, **more):
-        self.text = text
-        vars(self).update(more)
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (Document(page_content="a", id="d", metadata={"k": 1}), ("a", "d", None, {"k": 1})),
         (Note("a", "n", 0.5), ("a", "n", 0.5, {"page": 4})),
-        (Page("a"), ("a", None, None, {})),
-        (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", 7, 0.5, {"k": 1})),
-        (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
-        (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
+        (SimpleNamespace(text="a"), ("a", None, None, {})),
+        (SimpleNamespace(text="a", id=7, score=0.5, metadata={"k": 1}), ("a", 7, 0.5, {"k": 1})),
+        (SimpleNamespace(text="a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
+        (SimpleNamespace(text="a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "score": None, "originalScore": 0}, ("a", None, 0, {"originalScore": 0})),
         ({"text": "a", "score": 1, "originalScore": 5}, ("a", None, 1, {"originalScore": 5})),
@@ -85,7 +79,7 @@ def test_dataclasses_without_a_text_need_fields_to_show():
     [
         (5, "give a string, a mapping, a Candidate or an object with a text, not an int"),
         (Note, "not a type"),
-        (Page(5), "not a Page"),
+        (SimpleNamespace(text=5), "not a SimpleNamespace"),
         ((Document(page_content="secret"), 0.5), "for a pair with a score, give {'text': …, "),
         (("secret", 0.5, 1), "not a tuple$"),
     ],

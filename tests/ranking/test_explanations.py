@@ -65,13 +65,8 @@ def test_the_best_of_several_with_an_id_is_explained():
     candidates = [{**item, "id": "same"} for item in FRUIT]
     explanation = explained("same", candidates)
     assert (explanation.position, explanation.same_id) == (1, (0, 2))
-    explanation = explained("same", candidates, dedupe=True)
-    assert (explanation.position, explanation.rank) == (0, 1)
-
-
-def test_duplicates_are_found_by_position():
-    reranker = Reranker(InOrder([0.5]), dedupe=True)
-    ranking = reranker.rerank("q", [{**item, "id": "same"} for item in FRUIT])
+    ranking = Reranker(InOrder([0.5]), dedupe=True).rerank("q", candidates)
+    assert (ranking.explain("same").position, ranking.explain("same").rank) == (0, 1)
     explanation = ranking.explain(position=2)
     assert explanation.left_out == "duplicate"
     assert "another candidate with this id" in str(explanation)

@@ -313,21 +313,13 @@ def test_an_observer_that_fails_does_no_harm(recorder, way, caplog):
     assert len(recorder.ended) == len(recorder.started) == 6
 
 
-class Waited:
-    async def end(self, operation):
-        pytest.fail("it is not awaited")
-
-
 @pytest.mark.parametrize(
     ("observer", "message"),
     [
-        (print, "observer: give an object with start, end or content"),
         (None, "observer: give an object with start, end or content"),
         (Failing, "observer: give an instance of Failing, not the class"),
-        (Waited(), "Waited.end: it is not awaited"),
         (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not an int"),
     ],
-    ids=["function", "None", "class", "async", "attribute"],
 )
 def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):

@@ -1,11 +1,13 @@
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.questions import written_spans
+from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.rendering import Rendering
 
 CANDIDATE = Candidate(
@@ -70,31 +72,23 @@ class Entry:
 @dataclass
 class Hit:
     entry: Entry
-    score: float
+    score: float = 0.5
 
 
-class Passage:
-    def __init__(self, text, entry):
-        self.text = text
-        self.entry = entry
-
-
-ENTRY = Entry("tool-release-prep.md")
+HIT = Hit(Entry("tool.md"))
 
 
 @pytest.mark.parametrize(
     ("value", "field", "shown"),
     [
-        ({"hit": Hit(ENTRY, 0.5)}, "hit.entry.path", "tool-release-prep.md"),
-        ({"hit": {"entry": ENTRY}}, "hit.entry.path", "tool-release-prep.md"),
-        (Hit(ENTRY, 0.5), "entry.path", "tool-release-prep.md"),
-        (Hit(ENTRY, 0.5), "metadata.entry.path", "tool-release-prep.md"),
-        (Passage("a", ENTRY), "entry.path", "tool-release-prep.md"),
+        ({"hit": HIT}, "hit.entry.path", "tool.md"),
+        ({"hit": {"entry": HIT.entry}}, "hit.entry.path", "tool.md"),
+        (HIT, "entry.path", "tool.md"),
+        (HIT, "metadata.entry.path", "tool.md"),
+        (SimpleNamespace(text="a", entry=HIT.entry), "entry.path", "tool.md"),
         ({"file": PurePosixPath("docs/tool.md")}, "file.name", "tool.md"),
-        (Hit(ENTRY, 0.5), "entry.summary|entry.path", "tool-release-prep.md"),
-        (Hit(ENTRY, 0.5), "entry.read", None),
-        (Hit(ENTRY, 0.5), "entry._secret", None),
-        (Hit(ENTRY, 0.5), "entry.broken", None),
+        (HIT, "entry.summary|entry.path", "tool.md"),
+        *((HIT, f"entry.{name}", None) for name in ("read", "_secret", "broken")),
         ({"source": "a"}, "source.title", None),
     ],
 )
@@ -222,8 +216,6 @@ def test_a_field_that_no_candidate_has_is_reported(fields, missing):
 @pytest.mark.parametrize("name", ["listwise_ids", "listwise_guided"])
 def test_presets_report_no_optional_field(name, candidates):
     rendering = Reranker.from_preset(name, method={"llm": lambda messages: ""}).render
-    from secondpass.ranking.candidates import to_candidates
-
     assert rendering.missing(to_candidates(candidates, text_needed=False)) == []
 
 

@@ -57,7 +57,7 @@ passages = st.integers(1, 30).flatmap(
 )
 
 
-@examples(40)
+@examples(20)
 @given(st.lists(candidate_texts, max_size=4), passages)
 def test_a_span_is_the_text_that_a_scorer_was_given(texts, split):
     recording = Recording()

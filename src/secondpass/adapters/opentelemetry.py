@@ -52,49 +52,35 @@ def _span_name(operation: Operation) -> str:
     return operation.name
 
 
-def _at_start(operation: Operation) -> dict[str, Value]:
-    """The attributes that are known when an operation starts."""
-    if isinstance(operation, RankingOperation):
-        top_k = operation.candidates if operation.top_k is None else operation.top_k
-        return {
-            "openinference.span.kind": "RERANKER",
-            "reranker.model_name": operation.name,
-            "reranker.top_k": top_k,
-            "secondpass.candidates": operation.candidates,
-        }
-    if isinstance(operation, MethodOperation):
-        return {"openinference.span.kind": "CHAIN", "secondpass.texts": operation.texts}
-    if isinstance(operation, ScoringOperation):
-        return {
-            "openinference.span.kind": "CHAIN",
-            "secondpass.queries": operation.queries,
-            "secondpass.pairs": operation.pairs,
-        }
-    if isinstance(operation, RequestOperation):
-        again = {} if operation.after is None else {"secondpass.after": operation.after}
-        return {
-            "openinference.span.kind": "LLM" if operation.kind == "chat" else "RERANKER",
-            **_request_labels(operation),
-            "secondpass.documents": operation.documents,
-            "secondpass.attempt": operation.attempt,
-            **again,
-        }
-    return {}
-
-
-def _at_end(operation: Operation) -> dict[str, Value]:
-    """The further attributes that are known when an operation has ended."""
+def _attributes(operation: Operation) -> dict[str, Value]:
+    """The attributes that are known of an operation so far."""
     known: dict[str, Value | None] = {"error.type": operation.error}
-    if isinstance(operation, RankingOperation) and operation.report is not None:
-        known |= _report(operation.report)
+    if isinstance(operation, RankingOperation):
+        known["openinference.span.kind"] = "RERANKER"
+        known["reranker.model_name"] = operation.name
+        top_k = operation.candidates if operation.top_k is None else operation.top_k
+        known["reranker.top_k"] = top_k
+        known["secondpass.candidates"] = operation.candidates
+        if operation.report is not None:
+            known |= _report(operation.report)
     elif isinstance(operation, MethodOperation):
+        known["openinference.span.kind"] = "CHAIN"
+        known["secondpass.texts"] = operation.texts
         known["secondpass.scored"] = operation.scored
+    elif isinstance(operation, ScoringOperation):
+        known["openinference.span.kind"] = "CHAIN"
+        known["secondpass.queries"] = operation.queries
+        known["secondpass.pairs"] = operation.pairs
     elif isinstance(operation, RequestOperation):
+        known |= _request_labels(operation)
+        known["openinference.span.kind"] = "LLM" if operation.kind == "chat" else "RERANKER"
+        known["secondpass.documents"] = operation.documents
+        known["secondpass.attempt"] = operation.attempt
+        known["secondpass.after"] = operation.after
         known["gen_ai.usage.input_tokens"] = operation.input_tokens
         known["gen_ai.usage.output_tokens"] = operation.output_tokens
         known["secondpass.usage.units"] = operation.units
-        if operation.cut:
-            known["gen_ai.response.finish_reasons"] = ["length"]
+        known["gen_ai.response.finish_reasons"] = ["length"] if operation.cut else None
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -247,7 +233,7 @@ def instrument(
         tracer_provider or trace.get_tracer_provider(),
         meter_provider or metrics.get_meter_provider(),
     )
-    telemetry = (_TelemetryWithContent if content else _Telemetry)(*providers)
+    telemetry = _Telemetry(*providers, content=content)
     for registration in registrations():
         other = registration.observer
         if isinstance(other, _Telemetry) and other.providers == providers:
@@ -263,9 +249,13 @@ class _Telemetry:
     ``rerank_many`` alternate in one context.
     """
 
-    def __init__(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> None:
+    def __init__(
+        self, tracer_provider: TracerProvider, meter_provider: MeterProvider, *, content: bool
+    ) -> None:
         from opentelemetry import metrics, trace
 
+        if content:  # observers without this member are not offered texts
+            self.content = self._add_texts
         self.providers = tracer_provider, meter_provider
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         self._open: dict[Operation, tuple[Span, Any]] = {}
@@ -291,7 +281,7 @@ class _Telemetry:
             _span_name(operation),
             within,
             trace.SpanKind.CLIENT if is_request else trace.SpanKind.INTERNAL,
-            _at_start(operation),
+            _attributes(operation),
             [trace.Link(parent.get_span_context()) for parent in parents[1:]],
         )
         token = None
@@ -313,8 +303,7 @@ class _Telemetry:
             return
         span, token = self._open.pop(operation)
         # Set again, as texts may have displaced them: a span has at most 128 attributes by default.
-        span.set_attributes(_at_start(operation))
-        span.set_attributes(_at_end(operation))
+        span.set_attributes(_attributes(operation))
         if operation.error is not None:
             span.set_status(trace.StatusCode.ERROR)
         span.end()
@@ -352,11 +341,7 @@ class _Telemetry:
             if count is not None:
                 self._histograms[name].record(count, {**labels, "gen_ai.token.type": kind})
 
-
-class _TelemetryWithContent(_Telemetry):
-    """The same, with the texts of operations in their spans."""
-
-    def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
-        """Add the texts to the span of the operation."""
+    def _add_texts(self, operation: Operation, texts: Mapping[str, Any]) -> None:
+        """Add the texts of an operation to its span."""
         if operation in self._open:
             self._open[operation][0].set_attributes(of_texts(texts))
