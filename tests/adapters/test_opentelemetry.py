@@ -295,43 +295,29 @@ def test_metrics(telemetry):
         "gen_ai.provider.name": "Model",
         "gen_ai.request.model": "model",
     }
-    no_list = {"error.type": "scores_no_list"}
+    failed = {"error.type": "scores_no_list"}
+
+    def tokens(labels):
+        return [({**labels, "gen_ai.token.type": kind}, 1) for kind in ("input", "output")]
+
+    methods = [({"secondpass.method": name}, 1) for name in ("by-table", "listwise by model", NAME)]
+    models = {"secondpass.model": "by-table"}, {"secondpass.model": "answering", **failed}
+    of_rankings = ("rankings", "ranking.duration", "candidates", "ranking.calls")
     assert telemetry.metrics() == {
-        "secondpass.rankings": [(ok, 1), (unchanged, 1)],
-        "secondpass.ranking.duration": [(ok, 1), (unchanged, 1)],
-        "secondpass.candidates": [(ok, 1), (unchanged, 1)],
-        "secondpass.ranking.calls": [(ok, 1), (unchanged, 1)],
-        "secondpass.ranking.tokens": [
-            ({**ok, "gen_ai.token.type": "input"}, 1),
-            ({**ok, "gen_ai.token.type": "output"}, 1),
-        ],
+        **{f"secondpass.{name}": [(ok, 1), (unchanged, 1)] for name in of_rankings},
+        "secondpass.ranking.tokens": tokens(ok),
         "secondpass.issues": [
-            ({"secondpass.issue.code": "asked_again"}, 1),
-            ({"secondpass.issue.code": "scores_no_list"}, 1),
+            ({"secondpass.issue.code": code}, 1) for code in ("asked_again", "scores_no_list")
         ],
-        "secondpass.method.duration": [
-            ({"secondpass.method": "by-table"}, 1),
-            ({"secondpass.method": "listwise by model"}, 1),
-            ({"secondpass.method": NAME}, 1),
-            ({"secondpass.method": "answering", **no_list}, 1),
-        ],
-        "secondpass.scoring.duration": [
-            ({"secondpass.model": "by-table"}, 1),
-            ({"secondpass.model": "answering", **no_list}, 1),
-        ],
-        "secondpass.scoring.pairs": [
-            ({"secondpass.model": "by-table"}, 4),
-            ({"secondpass.model": "answering", **no_list}, 4),
-        ],
+        "secondpass.method.duration": [*methods, ({"secondpass.method": "answering", **failed}, 1)],
+        "secondpass.scoring.duration": [(labels, 1) for labels in models],
+        "secondpass.scoring.pairs": [(labels, 4) for labels in models],
         "gen_ai.client.operation.duration": [
             ({**asked, "error.type": "server_error"}, 1),
             (asked, 1),
         ],
-        "gen_ai.client.token.usage": [
-            ({**asked, "gen_ai.token.type": "input"}, 1),
-            ({**asked, "gen_ai.token.type": "output"}, 1),
-        ],
-    }  # fmt: skip
+        "gen_ai.client.token.usage": tokens(asked),
+    }
 
 
 # ---------------------------------------------------------------------- registration

@@ -120,15 +120,10 @@ def test_attempts_of_a_question(recorder):
     ]
     Reranker(Listwise(Model(replies)), limits={"retries": 1}).rerank("q", TEXTS)
     requests = recorder.only(RequestOperation)
-    assert [(one.attempt, one.after, one.error) for one in requests] == [
-        (1, None, "server_error"),
-        (2, "server_error", None),
-        (3, "reply_refused", None),
-    ]
-    assert [(one.input_tokens, one.output_tokens) for one in requests] == [
-        (None, None),
-        (None, None),
-        (7, 2),
+    assert [(one.attempt, one.after, one.error, one.input_tokens) for one in requests] == [
+        (1, None, "server_error", None),
+        (2, "server_error", None, None),
+        (3, "reply_refused", None, 7),
     ]
 
 
@@ -168,36 +163,27 @@ def test_a_dry_run_is_no_ranking(recorder):
 
 
 def test_operations_of_a_cancelled_ranking_end(recorder):
-    class Waiting(Model):
-        def __init__(self):
-            super().__init__()
-            self.asked = asyncio.Event()
+    async def act():
+        asked = asyncio.Event()
 
-        async def complete(self, prompt):
-            self.asked.set()
+        async def hang(_messages):
+            asked.set()
             await asyncio.sleep(3600)
 
-    async def act():
-        model = Waiting()
-        task = asyncio.ensure_future(cascade(Listwise(model)).arerank("q", TEXTS))
-        await asyncio.wait_for(model.asked.wait(), 60)
+        task = asyncio.ensure_future(cascade(Listwise(hang)).arerank("q", TEXTS))
+        await asyncio.wait_for(asked.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         until = time.monotonic() + 60
-        while time.monotonic() < until:
-            if len(recorder.ended) == len(recorder.started):
-                break
+        while len(recorder.ended) < len(recorder.started) and time.monotonic() < until:
             await asyncio.sleep(0.001)
 
     asyncio.run(act())
     errors = {type(operation): operation.error for operation in recorder.ended}
     assert errors[RankingOperation] == errors[RequestOperation] == "cancelled"
-    assert [method.error for method in recorder.only(MethodOperation)] == [
-        "cancelled",
-        None,
-        "cancelled",
-    ]
+    methods = recorder.only(MethodOperation)
+    assert [method.error for method in methods] == ["cancelled", None, "cancelled"]
     assert recorder.only(RankingOperation)[0].report is None
 
 

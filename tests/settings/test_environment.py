@@ -47,6 +47,7 @@ UNFILLED = {
     "absent": ({"env": "ABSENT"}, "key: the environment variable ABSENT is not set, and there"),
     "empty": ({"env": "EMPTY"}, "key: the environment variable EMPTY is not set"),
     "impossible name": ({"env": "A\0B"}, "key: the environment variable"),
+    "surrogate": ({"env": "A\ud800"}, "key: the environment variable"),
     "no name": ({"env": 5}, "key.env: must be the name of a variable, not 5"),
     "list as default": ({"env": "A", "default": []}, "key.default: must be a plain value"),
     "another type": ({"env": "SOME_VARIABLE", "default": 1}, "does not hold a whole number"),
