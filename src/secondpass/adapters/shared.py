@@ -13,13 +13,6 @@ from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
 from secondpass.types import Issue, Request
 
-__all__ = [
-    "ScoreRule",
-    "rerank_grouped",
-    "served_scores",
-    "without_messages",
-]
-
 
 def without_messages(ranking: Ranking) -> Ranking:
     """The ranking with issues that have counts in place of their messages, and without paths.

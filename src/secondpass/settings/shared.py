@@ -6,15 +6,3 @@ from secondpass.settings.loading import read
 from secondpass.settings.registry import dump_settings, names
 from secondpass.settings.yaml_text import NotYAMLError
 from secondpass.settings.yaml_text import write as to_yaml
-
-__all__ = [
-    "NotYAMLError",
-    "dump_settings",
-    "fill",
-    "literal_keys",
-    "may_name_key",
-    "names",
-    "read",
-    "to_yaml",
-    "with_hidden_keys",
-]
