@@ -80,20 +80,20 @@ def log_exception(error: BaseException, source: str) -> None:
         _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)
 
 
-_PARTS = re.compile(r"(, then | by )")
+_PARTS = r"(, then | by )"
 """Between the names of models within that of a method, as in ``a, then graded by b``."""
 
-_PATH = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\")
+_PATH = r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\"
 """How a path begins, on any system. Names of models on a hub have a separator, too."""
 
 
 @lru_cache(256)
 def without_folders(method: str) -> str:
     """The name of a method without the folders of local models: ``/home/me/bge`` is ``bge``."""
-    return "".join(map(_last_part, _PARTS.split(method)))
+    return "".join(map(_last_part, re.split(_PARTS, method)))
 
 
 def _last_part(name: str) -> str:
-    if not (_PATH.match(name) or ("/" in name and Path(name).is_dir())):
+    if not (re.match(_PATH, name) or ("/" in name and Path(name).is_dir())):
         return name
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name
