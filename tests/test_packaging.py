@@ -104,14 +104,6 @@ def test_leaf_packages_are_typed_and_namespaces_are_shared(leaf, namespaces):
         assert not (above / "py.typed").exists()
 
 
-def test_public_names():
-    import secondpass
-
-    for name in secondpass.__all__:
-        assert getattr(secondpass, name)
-    assert secondpass.__all__ == sorted(secondpass.__all__)
-
-
 def test_a_reranker_passes_to_another_process_and_loads_its_own_model():
     from secondpass import NotSerializableError, Reranker
 

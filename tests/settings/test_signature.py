@@ -7,9 +7,6 @@ import pytest
 from annotated_types import Ge
 from pydantic import ValidationError
 
-import secondpass
-import secondpass.config
-import secondpass.extend
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
 from secondpass.settings import Nested, configurable, model_of, nested
@@ -104,24 +101,6 @@ def test_nested_settings_are_objects():
     assert nested_only.first is inner
     assert nested_only.second.size == 2
     assert AllNested(first={}).second is None
-
-
-PUBLIC = [
-    pytest.param(cls, id=f"{module.__name__}.{name}")
-    for module in (secondpass, secondpass.extend, secondpass.config)
-    for name, cls in sorted(vars(module).items())
-    if isinstance(cls, type)
-]
-
-
-@pytest.mark.parametrize("cls", PUBLIC)
-def test_help_shows_types_without_constraints(cls):
-    try:
-        shown = str(inspect.signature(cls))
-    except ValueError:  # some built-in exceptions have none
-        return
-    assert "Annotated" not in shown
-    assert "typing." not in shown
 
 
 def test_only_the_constraints_of_a_type_are_left_out():

@@ -9,14 +9,7 @@ from typing import Any
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
 from secondpass.ranking.observers import query_hash
 
-SAME_KEY: dict[str, Any] = {
-    "day": "2026-11-23",
-    "reranker": "model",
-    "method": "model",
-    "kind": "logit",
-    "version": "1.0",
-    "engine": None,
-}
+SAME_KEY = DayKey("2026-11-23", "model", "model", "logit", "1.0", None)
 
 
 def days_of(
@@ -28,7 +21,7 @@ def days_of(
     issues: Sequence[str] = (),
     times: int = 1,
     equal: int | None = None,
-    **key: str | None,
+    **key: Any,
 ) -> Days:
     """Rankings of logits, of which the highest is 4 and the median -2, on average.
 
@@ -54,4 +47,4 @@ def days_of(
         query = query_hash(f"{seed} {number} {key}")
         for _ in range(times):
             counts.add(query, status, () if status == "ok" else issues, statistics)
-    return {DayKey(**{**SAME_KEY, **key}): counts}
+    return {SAME_KEY._replace(**key): counts}

@@ -30,14 +30,16 @@ MOST_BINS = 2 * math.floor(math.log(LARGEST) * _PER_UNIT + _OFFSET) + 1
 class BinCounts:
     """Counts by bin, which are added to those of another without a loss.
 
-    Subclasses say which bins and counts there are, for what is read from a file.
+    Subclasses say which bins there are, and whether counts may be negative, for what is read from a
+    file.
 
     Attributes:
         bins: count by bin.
     """
 
     __slots__ = ("bins",)
-    _COUNTS: ClassVar[str]
+    _BINS: ClassVar[range]
+    _SIGNED: ClassVar[bool]
 
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
         self.bins: Counter[int] = Counter(bins)
@@ -60,20 +62,14 @@ class BinCounts:
         bins: dict[int, int] = {}
         for pair in pairs:
             number, count = pair
-            if type(number) is not int or type(count) is not int or not cls._is_count(count):
-                raise ValueError(f"a bin and its count must be integers, the count {cls._COUNTS}")
-            if not cls._is_bin(number) or number in bins:
+            are_integers = type(number) is int and type(count) is int
+            if not are_integers or count == 0 or (count < 0 and not cls._SIGNED):
+                least = "not 0" if cls._SIGNED else "at least 1"
+                raise ValueError(f"a bin and its count must be integers, the count {least}")
+            if number not in cls._BINS or number in bins:
                 raise ValueError(f"{number} is no bin, or is there twice")
             bins[number] = count
         return cls(bins)
-
-    @staticmethod
-    def _is_bin(number: int) -> bool:
-        raise NotImplementedError
-
-    @staticmethod
-    def _is_count(count: int) -> bool:
-        raise NotImplementedError
 
 
 class Sketch(BinCounts):
@@ -86,7 +82,8 @@ class Sketch(BinCounts):
     """
 
     __slots__ = ()
-    _COUNTS = "at least 1"
+    _BINS = range(-(MOST_BINS // 2), MOST_BINS // 2 + 1)
+    _SIGNED = False
 
     def __repr__(self) -> str:
         return f"<Sketch of {self.count:,} values in {len(self.bins):,} bins>"
@@ -113,14 +110,6 @@ class Sketch(BinCounts):
             if seen > rank:
                 return value_of(number)
         return math.nan
-
-    @staticmethod
-    def _is_bin(number: int) -> bool:
-        return abs(number) <= MOST_BINS // 2
-
-    @staticmethod
-    def _is_count(count: int) -> bool:
-        return count >= 1
 
 
 def bin_of(value: float) -> int:
@@ -159,19 +148,12 @@ class Repeats(BinCounts):
     """
 
     __slots__ = ()
-    _COUNTS = "not 0"
+    _BINS = range(BINS)
+    _SIGNED = True
 
     def add(self, query: int) -> None:
         """Count a ranking of the query with this ``query_hash``."""
         self.bins[query % BINS] += 1 if query // BINS % 2 else -1
-
-    @staticmethod
-    def _is_bin(number: int) -> bool:
-        return 0 <= number < BINS
-
-    @staticmethod
-    def _is_count(count: int) -> bool:
-        return count != 0
 
 
 def design_effect(first: Repeats, count: int, second: Repeats, other: int) -> float:

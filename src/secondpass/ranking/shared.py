@@ -1,6 +1,6 @@
 """Parts of a ranking, for the other packages."""
 
-from secondpass.ranking.blending import Blend, minmax, with_weight, zscore
+from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import (
     comparable_id,
     first_stage_scores,

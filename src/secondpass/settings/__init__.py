@@ -18,7 +18,6 @@ from secondpass.settings.signature import (
     configurable,
     definition,
     from_mapping,
-    is_configurable,
     model_of,
     nested,
     not_serializable,
