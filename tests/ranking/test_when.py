@@ -56,8 +56,7 @@ def test_scores_that_say_nothing(case, name):
         signal(name, "q", candidates)
     assert str(raised.value) == reason
     decision = When(**{name: {"below": 0.5}}).decide("q", candidates)
-    assert decision.skip is None
-    assert decision.unknown == ({name: reason} if reason else {})
+    assert decision == (None, {name: reason} if reason else {})
 
 
 def test_only_the_first_score_differs():
@@ -80,7 +79,7 @@ def test_only_the_first_score_differs():
     ],
 )
 def test_decisions(settings, skip):
-    assert When(**settings).decide("how to cancel", FALLING).skip == skip
+    assert When(**settings).decide("how to cancel", FALLING)[0] == skip
 
 
 def found(**fields):

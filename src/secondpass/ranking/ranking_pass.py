@@ -114,10 +114,11 @@ class RankingPass:
 
     def _decide(self, when: When) -> None:
         """Leave out what ``when`` does not require."""
-        decision = when.decide(self.query, [self.candidates[position] for position in self.kept])
-        if decision.skip is not None and len(self.head) > when.depth:
-            self.skipped = Skipped(decision.skip, len(self.head) - when.depth, when.depth)
-        for name, reason in decision.unknown.items():
+        candidates = [self.candidates[position] for position in self.kept]
+        skip, unknown = when.decide(self.query, candidates)
+        if skip is not None and len(self.head) > when.depth:
+            self.skipped = Skipped(skip, len(self.head) - when.depth, when.depth)
+        for name, reason in unknown.items():
             self._add_issue("when_unknown", f"{name} is not known, so the pass runs: {reason}")
 
     @property

@@ -179,12 +179,14 @@ class When:
             if isinstance(value, Range | Agreement):
                 yield field.name, value
 
-    def decide(self, query: str, candidates: Sequence[Candidate]) -> Decision:
-        """Decide for a query.
+    def decide(
+        self, query: str, candidates: Sequence[Candidate]
+    ) -> tuple[str | None, dict[str, str]]:
+        """Decide for a query, by the candidates in the retriever's order.
 
-        Args:
-            query: the query as passed by the caller.
-            candidates: in the retriever's order, best first.
+        Returns:
+            Why the pass does not run as usual, None if it does; and then, by condition, why its
+            number is not known, where that is unusual.
         """
         unknown: dict[str, str] = {}
         for name, condition in self._conditions():
@@ -198,22 +200,8 @@ class When:
                     unknown[name] = str(reason)
                 continue
             if (failed := condition.failed(value)) is not None:
-                return Decision(f"{name} {failed}", {})
-        return Decision(None, unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What was decided for a query.
-
-    Attributes:
-        skip: why the pass does not run as usual; None if it runs.
-        unknown: by condition, why its number is not known, where that is unusual; empty unless the
-            pass runs.
-    """
-
-    skip: str | None
-    unknown: dict[str, str]
+                return f"{name} {failed}", {}
+        return None, unknown
 
 
 def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
