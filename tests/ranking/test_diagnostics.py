@@ -96,14 +96,6 @@ def test_errors_of_services_are_not_chained(mode):
     assert caught.value.__context__ is None
 
 
-def test_the_source_of_an_exception_is_logged(caplog):
-    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
-    for case, source in (("ordering", "the ordering"), ("method", "the method")):
-        caplog.clear()
-        rerank(SETTINGS[case], "sync")
-        assert f"{source} raised OwnError" in caplog.text
-
-
 NAMES = {
     "BAAI/bge-reranker-base": "BAAI/bge-reranker-base",
     "/srv/models/bge": "bge",

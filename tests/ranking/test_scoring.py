@@ -159,23 +159,18 @@ def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
 @pytest.mark.parametrize(
     ("returned", "positions"),
     [
-        ([2, 0, 2], (0, 2)),
-        ([], None),
-        ([3], None),
-        ([-1], None),
-        (["a"], None),
-        (None, None),
-        (RuntimeError("x"), None),
+        (lambda: [2, 0, 2], (0, 2)),
+        (lambda: [], None),
+        (lambda: [3], None),
+        (lambda: [-1], None),
+        (lambda: ["a"], None),
+        (lambda: None, None),
+        (lambda: 1 / 0, None),
     ],
 )
 def test_texts_that_were_not_read_whole(returned, positions):
-    class Short(ByTable):
-        def truncated(self, query, documents):
-            if isinstance(returned, Exception):
-                raise returned
-            return returned
-
-    report = Reranker(Short()).rerank("q", ["a", "b", "c"]).report
+    scorer = ByTable(truncated=lambda query, documents: returned())
+    report = Reranker(scorer).rerank("q", ["a", "b", "c"]).report
     assert report.status == "ok"
     expected = [] if positions is None else [("text_truncated", positions)]
     assert [(issue.code, issue.positions) for issue in report.issues] == expected
@@ -198,14 +193,7 @@ def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, o
 
 @pytest.mark.parametrize("issues", [[Issue("cache_failed", "the score cache is full")], None, 1])
 def test_a_report_says_what_is_wrong_with_a_cache(issues):
-    class Cached:
-        def score_pairs(self, query, documents):
-            return [1.0] * len(documents)
-
-        def cache_issues(self):
-            return issues
-
-    report = Reranker(Cached()).rerank("q", ["a", "b"]).report
-    expected = [("cache_failed", "Cached")] if isinstance(issues, list) else []
+    report = Reranker(ByTable(cache_issues=lambda: issues)).rerank("q", ["a", "bb"]).report
+    expected = [("cache_failed", "by-table")] if isinstance(issues, list) else []
     assert [(issue.code, issue.method) for issue in report.issues] == expected
     assert report.status == "ok"
