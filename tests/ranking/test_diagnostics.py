@@ -108,6 +108,7 @@ NAMES = {
     "lexical, then graded by /models/qwen": "lexical, then graded by qwen",
     "/models/a, then ./a b/c, then BAAI/d": "a, then c, then BAAI/d",
     "data/models/bge": "bge",
+    "ours at /srv/models/bge": "ours at bge",
     "https://host:80/v1/rerank": "https://host:80/v1/rerank",
     "/": "/",
     "": "",

@@ -86,6 +86,9 @@ _PARTS = r"(, then | by )"
 _PATH = r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\"
 """How a path begins, on any system. Names of models on a hub have a separator, too."""
 
+_FOLDERS = r"(?<![\w:/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^/\\,]*[/\\])*(?=[^/\\,])"
+"""The folders of a path among other words, as in a name that your own scorer has."""
+
 
 @lru_cache(256)
 def without_folders(method: str) -> str:
@@ -94,6 +97,6 @@ def without_folders(method: str) -> str:
 
 
 def _last_part(name: str) -> str:
-    if not (re.match(_PATH, name) or ("/" in name and Path(name).is_dir())):
-        return name
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name
+    if re.match(_PATH, name) or ("/" in name and Path(name).is_dir()):
+        return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name
+    return re.sub(_FOLDERS, "", name)
