@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import ByTable, Judging, Model
+from fakes import ByTable, Judging, Model, raising
 from secondpass import ConfigurationError, MethodError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.ranking.methods import asks, to_method
@@ -52,28 +52,21 @@ def test_a_method_with_a_wrong_member_is_refused(name, value, message):
 def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
     told: list[str] = []
 
-    class Warm(ByTable):
-        def __init__(self, name, error=None):
-            super().__init__()
-            self.name, self.error = name, error
+    def scorer(name):
+        return ByTable(
+            warm_up=lambda: told.append(name), close=lambda: told.append(f"close {name}")
+        )
 
-        def warm_up(self):
-            told.append(self.name)
-            if self.error:
-                raise self.error
-
-        def close(self):
-            told.append("close " + self.name)
-
-    reranker = Reranker(Warm("a"), fallback=[Warm("b")])
+    reranker = Reranker(scorer("a"), fallback=[scorer("b")])
     reranker.warm_up()
     reranker.close()
     assert told == ["a", "close a", "close b"]
     told.clear()
-    asyncio.run(Reranker(Warm("a", MethodError("no")), fallback=[Warm("b")]).awarm_up())
-    assert told == ["a", "b"]
+    broken = ByTable(warm_up=lambda: raising(MethodError("no"))(0))
+    asyncio.run(Reranker(broken, fallback=[scorer("b")]).awarm_up())
+    assert told == ["b"]
     with pytest.raises(MethodError, match="no"):
-        Reranker(Warm("a", MethodError("no"))).warm_up()
+        Reranker(broken).warm_up()
 
 
 def test_what_asks_a_language_model():
