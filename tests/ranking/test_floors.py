@@ -181,6 +181,13 @@ def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
         assert [issue.code for issue in ranking.report.issues] == codes
 
 
+def test_a_threshold_that_was_fitted_for_another_model_does_not_load():
+    fit = {"method": "cross_encoder", "model": "cross-encoder/ms-marco-MiniLM-L6-v2", "depth": 100}
+    message = r"floor.fitted.model: was fitted for another model, 'cross-encoder/ms-marco-MiniLM"
+    with pytest.raises(ConfigurationError, match=message):
+        Reranker.from_config({"preset": "default", "floor": {"at": 0.5, "fitted": fit}})
+
+
 # ---------------------------------------------------------------------- probabilities
 
 
