@@ -183,7 +183,7 @@ def test_values_that_raise_have_nothing_to_show(where):
 
 
 def test_booleans_of_numpy_are_no_scores():
-    for value in (np.True_, np.False_, np.array(True), True):
+    for value in (np.array(True), True, 10**400, "1"):
         assert retrieval_score(Candidate("a", score=value)) is None
     for value in (np.float32(0.5), np.int64(1), np.array(0.5)):
         assert retrieval_score(Candidate("a", score=value)) == float(value)

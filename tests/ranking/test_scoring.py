@@ -102,7 +102,7 @@ def test_numbers_become_plain_floats():
     for value in (np.float32(0.5), np.float64(0.5), 0.5, np.array(0.5)):
         number = to_float(value)
         assert (type(number), number) == (float, 0.5)
-    for value in (True, "1", None, [1], 1j):
+    for value in (True, np.True_, np.array(True), "1", None, [1], 1j):
         assert to_float(value) is None
 
 

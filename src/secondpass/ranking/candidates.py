@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from secondpass.errors import InputError, with_article
+from secondpass.ranking.scoring import to_float
 from secondpass.types import Candidate, CandidateLike, Ranked
 
 CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
@@ -221,15 +222,8 @@ def retrieval_score(candidate: Candidate) -> float | None:
     score = candidate.score
     if type(score) is float:
         return score if math.isfinite(score) else None
-    if score is None or isinstance(score, bool | str | bytes):
-        return None
-    try:
-        if str(getattr(score, "dtype", "")).removeprefix("torch.") == "bool":
-            return None  # a numpy bool is not an instance of bool
-        number = float(score)
-    except Exception:  # a foreign __float__ may raise anything
-        return None
-    return number if math.isfinite(number) else None
+    number = None if score is None else to_float(score)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | None], bool]:

@@ -226,11 +226,14 @@ def to_float(value: object) -> float | None:
         return None
     try:
         number = float(value)  # type: ignore[arg-type]
+        # Booleans of numpy and torch are not instances of bool.
+        dtype = getattr(value, "dtype", None)
+        is_boolean = getattr(dtype, "kind", "") == "b" or str(dtype) == "torch.bool"
     except OverflowError:
         return math.inf
     except Exception:  # a foreign __float__ may raise anything
         return None
-    return None if type(value).__name__ in {"bool_", "bool"} else number
+    return None if is_boolean else number
 
 
 def is_finite(value: object) -> bool:
