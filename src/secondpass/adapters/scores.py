@@ -163,12 +163,10 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         rank: item.rank,
         status: item.status,
     }
-    if item.span is not None or span in metadata:
-        added[span] = None if item.span is None else list(item.span)
-    if item.spread is not None or spread in metadata:
-        added[spread] = item.spread
-    if item.probability is not None or probability in metadata:
-        added[probability] = item.probability
+    own = {span: item.span and list(item.span), spread: item.spread, probability: item.probability}
+    for name, value in own.items():
+        if value is not None or name in metadata:
+            added[name] = value
     if added.keys().isdisjoint(metadata):
         return added
     if status not in metadata:
