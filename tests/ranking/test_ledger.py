@@ -64,12 +64,13 @@ def test_units_are_summed_where_they_are_reported(units, total):
 
 
 def test_failed_questions_are_free_calls():
-    ledger = Ledger(Limits(tokens=1500))
+    ledger = Ledger(Limits(calls=2, tokens=1500))
     ledger.reserve(QUESTION, None)
     ledger.release(QUESTION, None)
     ask(ledger, usage_of(900, 100))
-    assert ledger.usage().calls == 2
-    assert ledger.usage().input_tokens == 900
+    with pytest.raises(BudgetError, match="all 2 calls"):
+        ledger.reserve(QUESTION, None)
+    assert (ledger.usage().calls, ledger.usage().input_tokens) == (2, 900)
 
 
 def test_unsent_questions_are_no_calls():
@@ -82,33 +83,19 @@ def test_unsent_questions_are_no_calls():
         assert (ledger.questions, ledger.calls) == (0, 2)
 
 
-def test_engines_are_listed_once():
+def test_engines_and_issues_are_listed_once():
     one = EngineInfo("cross_encoder", "onnx", "float32", 2, "one at a time", "installed")
     other = replace(one, backend="torch")
     ledger = Ledger()
     for engine in (one, replace(one), other):
         ledger.add_engine(engine)
     assert ledger.engines == [one, other]
-
-
-def test_issues_are_listed_once():
-    ledger = Ledger()
     for code in ("response_cache_failed", "response_cache_failed", "cost_unknown"):
         ledger.add_issue(code, "why")
     assert ledger.issues == [Issue("response_cache_failed", "why"), Issue("cost_unknown", "why")]
 
 
 # ---------------------------------------------------------------------- budgets
-
-
-def test_calls_count_when_reserved():
-    ledger = Ledger(Limits(calls=2))
-    ledger.reserve(QUESTION, None)
-    ledger.reserve(QUESTION, None)
-    ledger.release(QUESTION, None)
-    with pytest.raises(BudgetError, match="all 2 calls"):
-        ledger.reserve(QUESTION, None)
-    assert ledger.calls == 2
 
 
 BUDGETS = [(Limits(tokens=2500), None), (Limits(cost=0.007), PRICES)]
