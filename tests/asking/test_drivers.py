@@ -242,27 +242,12 @@ def test_exits_pass_in_sync_calls_only(error, deadline):
     assert raw.failures[0][2].code == "scorer_raised"
 
 
-@pytest.mark.parametrize("scores", [None, [0.5] * 3, "no"])
-def test_answers_that_are_no_list_of_scores(scores):
-    scorer = Scorer()
-    scorer.score_pairs = lambda query, documents: scores
-    assert isinstance(score_call(call_of(scorer, 2)), MethodError)
-
-
-def test_an_instruction_is_passed_on():
-    class Instructed:
-        def score_pairs(self, query, documents, instruction):
-            return [instruction] * len(documents)
-
-    call = CallScorer(Instructed(), [("q", ["a", "b"])], [ledger_of()], "owls")
-    assert score_call(call) == [["owls", "owls"]]
-
-
 MERGED = {
     # what score_many returns for requests of 1 and 2 texts; the scores or the code
     "lists": ([[1], [2, 3]], [[1], [2, 3]]),
     "tuples": (((1,), (2, 3)), [[1], [2, 3]]),
     "too few": ([[1]], "score_count"),
+    "none": (None, "scores_no_list"),
     "too many": ([[1], [2, 3], [4]], "score_count"),
     "wrong lengths": ([[1, 2], [3]], "score_count"),
     "no lists": ([1, 2], "scores_no_list"),

@@ -54,12 +54,6 @@ def test_a_request(ledger, recorder):
     assert "owl" not in repr(operation)
 
 
-def test_the_error_of_a_request(ledger, recorder):
-    with pytest.raises(LLMError), request(ledger.operations, object(), PROMPT, 1, []):
-        raise BUSY
-    assert recorder.ended[0].error == "server_error"
-
-
 @pytest.mark.parametrize(
     ("members", "provider", "server"),
     [

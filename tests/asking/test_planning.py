@@ -289,25 +289,19 @@ def test_local_models_and_unknown_prices_have_no_cost():
     assert Reranker(both).plan(30).total.cost is None
 
 
-def voyage(provider):
-    address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
+@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (13, 40_000), (5, 300_000)])
+def test_batches_that_are_split_by_their_tokens_count(server, count, tokens):
     prices = {"input": 1, "output": 1}
-    return {"type": "endpoint", "api": "voyage", "model": "m", "prices": prices, **address}
-
-
-@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (13, 40_000), (5, 300_000), (7, 1000)])
-def test_batches_that_are_split_by_their_tokens_count(count, tokens):
-    with FakeProvider() as provider:
-        reranker = Reranker(voyage(provider))
-        planned = reranker.plan(count, tokens_per_passage=tokens).total
-        ranking = reranker.rerank("abc " * 10, ["abc " * tokens] * count)
-        assert planned.calls == len(provider.requests)
-        reranker.close()
+    method = Endpoint("voyage", base_url=server.base_url("voyage"), prices=prices, **KEY)
+    reranker, before = Reranker(method), server.calls
+    planned = reranker.plan(count, tokens_per_passage=tokens).total
+    ranking = reranker.rerank("abc " * 10, ["abc " * tokens] * count)
+    reranker.close()
+    assert planned.calls == ranking.report.usage.calls == server.calls - before
     assert (planned.calls == 1) == (count * tokens < 480_000)
     assert planned.rounds == 1
     assert planned.input_tokens == pytest.approx(count * (tokens + 10))
     assert planned.cost == pytest.approx(count * (tokens + 10) / 1e6)
-    assert ranking.report.usage.calls == planned.calls
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,18 @@
 """Locks and values in forked children."""
 
-import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.concurrency.lazy import ForkLock, Lazy
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ModelLoadError
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-]
+pytestmark = [NEEDS_FORK, IGNORES_FORKS]
 
 MANY_FORKS = """
 import os, signal, sys, threading
@@ -63,17 +60,8 @@ print(number, status)
 
 
 def in_child(act):
-    """Whether ``act`` returns true in a forked child, within a minute."""
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover - runs in the child
-        timer = threading.Timer(60, os._exit, [2])
-        timer.daemon = True
-        timer.start()
-        try:
-            os._exit(0 if act() else 1)
-        finally:
-            os._exit(3)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    """Whether ``act`` returns true in a forked child."""
+    return ended_well(run_child(act))
 
 
 def in_threads(act, count=8):

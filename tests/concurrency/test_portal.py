@@ -25,20 +25,6 @@ def test_call_inside_the_portal():
     assert portal().submit(nested()).result(60) is portal().loop
 
 
-def test_exceptions_are_raised_here():
-    async def fail():
-        raise LookupError("there")
-
-    with pytest.raises(LookupError, match="there"):
-        portal().submit(fail()).result(60)
-
-    async def use():
-        await portal().call(fail)
-
-    with pytest.raises(LookupError, match="there"):
-        asyncio.run(use())
-
-
 def test_context_is_the_callers():
     variable = contextvars.ContextVar("variable", default="unset")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fakes import Model, graded, in_answer, number_of, numbered, play, shown_in, task_of
+from fakes import Model, graded, judge, number_of, numbered, shown_in
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded
@@ -20,10 +20,6 @@ SIZES = [
 
 def texts_of(count):
     return numbered([index % 11 for index in range(count)])
-
-
-def judge(method, texts, reply=graded):
-    return play(method.judge(task_of(texts)), in_answer(reply))
 
 
 def grades(**changes):
@@ -42,7 +38,7 @@ def grades(**changes):
 @pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
 def test_batches_in_one_round(count, batch_size, sizes):
     texts = texts_of(count)
-    judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts)
+    judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts, graded)
     assert len(asks) == 1
     assert [question.documents for question in asks[0].questions] == sizes
     passages = [

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, in_answer, number_of, numbered, play, task_of
+import fakes
+from fakes import Model, number_of, numbered
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, MethodError
@@ -31,7 +32,7 @@ def model(reply=yes_or_no):
 
 
 def judge(texts, reply=yes_or_no, **settings):
-    return play(Pointwise(model(), **settings).judge(task_of(texts)), in_answer(reply))
+    return fakes.judge(Pointwise(model(), **settings), texts, reply)
 
 
 def test_each_candidate_is_asked_about_alone():

@@ -40,8 +40,7 @@ class ByTable:
     def __init__(self, table: dict[str, Any] | None = None, **members: Any) -> None:
         self.table = table or {}
         self.calls: list[tuple[str, list[str]]] = []
-        for name, value in members.items():
-            setattr(self, name, value)
+        vars(self).update(members)
 
     def score_pairs(self, query: str, documents: list[str]) -> list[Any]:
         self.calls.append((query, list(documents)))
@@ -55,8 +54,7 @@ class InOrder:
 
     def __init__(self, scores: Sequence[Any], **members: Any) -> None:
         self.scores = list(scores)
-        for name, value in members.items():
-            setattr(self, name, value)
+        vars(self).update(members)
 
     def score_pairs(self, query: str, documents: list[str]) -> list[Any]:
         return self.scores[: len(documents)]
@@ -82,8 +80,7 @@ class Judging:
     def __init__(self, judgement: Any, **members: Any) -> None:
         self.judgement = judgement
         self.tasks: list[Task] = []
-        for name, value in members.items():
-            setattr(self, name, value)
+        vars(self).update(members)
 
     def judge(self, task: Task) -> Plan[Judgement]:
         self.tasks.append(task)
@@ -314,6 +311,17 @@ def play(
         return stop.value, asks
 
 
+def judge(
+    method: Any,
+    texts: Sequence[str],
+    reply: Callable[[Shown], Reply] = ranked,
+    rounds: Callable[[int], int | None] = lambda _asked: None,
+) -> tuple[Judgement, list[Ask[Any, Any]]]:
+    """The judgement of a method about some texts, and its questions, by such replies."""
+    limited = Limited(rounds)
+    return play(method.judge(task_of(texts, call=limited)), in_answer(reply), limited)
+
+
 def scored(effect: Score) -> RawScores:
     """The result of the driver for a Score effect."""
     count = len(effect.texts)
@@ -326,12 +334,9 @@ def scored(effect: Score) -> RawScores:
 def check_issues(issues: Sequence[Issue]) -> None:
     """Check that every issue has a message and plain values."""
     for issue in issues:
-        assert isinstance(issue.code, str)
-        assert isinstance(issue.message, str)
+        assert {type(issue.code), type(issue.message), type(issue.method)} == {str}
+        assert {type(issue.positions), type(issue.ids)} == {tuple}
         assert len(issue.message) > 5
-        assert type(issue.positions) is tuple
-        assert type(issue.ids) is tuple
-        assert isinstance(issue.method, str)
 
 
 class Model:
@@ -357,8 +362,7 @@ class Model:
         self.prompts: list[Prompt] = []
         self.under_way = 0
         self.most = 0
-        for name, value in members.items():
-            setattr(self, name, value)
+        vars(self).update(members)
 
     async def complete(self, prompt: Prompt) -> Completion:
         reply = self.replies[min(len(self.prompts), len(self.replies) - 1)]
