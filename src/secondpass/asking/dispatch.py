@@ -59,11 +59,7 @@ _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "re
 
 
 async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """:func:`ask`, without the questions whose answers are stored.
-
-    Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
-    the first is asked. New answers are stored as they arrive, so that an interruption loses none.
-    """
+    """:func:`ask`, but stored answers are used, and of equal questions only the first is asked."""
     cache, service = ledger.cache, effect.service
     if cache is None:
         return await ask(effect, ledger, gate)
@@ -88,11 +84,7 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """Ask all questions, in the time that the ledger leaves. Cancelling it cancels the questions.
-
-    Raises:
-        NestedCallError: the service called the ranking that waits for it.
-    """
+    """Ask all questions in the time that the ledger leaves; cancelling it cancels them."""
     started = time.perf_counter()
     ledger.rounds += 1
     ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
@@ -134,13 +126,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
 
 
 class PendingQuestion:
-    """A question that is being asked.
-
-    Attributes:
-        requests: for each request that was sent, whether it was a repair.
-        issues: errors after which the question was asked again.
-        began: when the first request was sent; None before.
-    """
+    """A question that is being asked."""
 
     def __init__(
         self, service: Any, question: Question[Any, Any], ledger: Ledger, slots: Slots
@@ -149,20 +135,18 @@ class PendingQuestion:
         self.question = question
         self.ledger = ledger
         self.slots = slots
-        self.requests: list[bool] = []
-        self.issues: list[MethodError] = []
-        self.began: float | None = None
+        self.requests: list[bool] = []  # for each one that was sent, whether it was a repair
+        self.issues: list[MethodError] = []  # after which the question was asked again
+        self.began: float | None = None  # when the first request was sent
         self.throttle = throttle_of(service)
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
     async def answer(self) -> Answer[Any]:
-        """Ask until there is a usable reply or no further attempt is allowed, and store the answer.
-
-        If the passages were shortened, it is not stored: the cache would hide that from reports.
-        """
+        """Ask until there is a usable reply or no attempt is left, and store the answer at once."""
         question, cache = self.question, self.ledger.cache
         answer = await self._answer()
+        # About shortened passages it is not stored: the cache would hide that from reports.
         if cache is not None and answer.error is None and self.question is question:
             cache.keep(self.service, question, answer, self.ledger)
         return answer
@@ -327,10 +311,7 @@ _MAX_TOKENS = 10**12
 
 
 def validated(result: Any) -> Completion:
-    """The result of a service as a completion, or an LLMError.
-
-    Invalid token counts, units and log probabilities become None.
-    """
+    """The result of a service, its invalid numbers replaced by None; raises an LLMError."""
     if not isinstance(result, Completion):
         message = f"the model returned {with_article(type(result).__name__)}, not a Completion"
         raise LLMError(message, "bad_response")
@@ -382,11 +363,9 @@ _LONGEST_QUOTE = 4000  # characters of an unusable reply that are sent back to t
 def repair_prompt(
     question: Question[Prompt, Any], completion: Completion, error: ReplyError
 ) -> Prompt:
-    """The prompt, followed by the unusable reply and the reason why it cannot be used.
-
-    The reply may quote a passage, so it is escaped like one.
-    """
+    """The prompt, followed by the unusable reply and the reason why it cannot be used."""
     message = f"Your reply cannot be used: {error}. {question.reminder}"
+    # It may quote a passage, so it is escaped like one.
     quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
     turns = question.request.turns
     if quoted.strip():

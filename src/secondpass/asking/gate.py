@@ -68,11 +68,7 @@ class Slots:
         self._count = 0
 
     def taken(self, ranking: object = None) -> _Taken:
-        """An asynchronous context manager that holds a slot for a question of a ranking.
-
-        Raises:
-            NestedCallError: on entering, if the wait would never end.
-        """
+        """Holds a slot for a question of a ranking; a NestedCallError if it would never get one."""
         return _Taken(self, ranking)
 
     def release(self, slot: object) -> None:

@@ -131,10 +131,7 @@ class DryRun:
 
 
 def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
-    """Run a plan to its end without calling anything, within the limits of the ledger.
-
-    The deadline is kept to if the ledger has ``seconds_per_call``.
-    """
+    """Run a plan to its end without calling anything, within the limits of the ledger."""
     run = DryRun()
     result: Any = None
     try:
@@ -214,12 +211,9 @@ class Trial(NamedTuple):
 
 
 def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
-    """Dry runs of the methods that a method runs successively, or of the method itself.
-
-    A method that runs others has a member ``parts``, which returns these with their tasks.
-    """
+    """Dry runs of the methods that a method runs successively, or of the method itself."""
     task = replace(task, call=PassCall(ledger))
-    parts = getattr(method, "parts", None)
+    parts = getattr(method, "parts", None)  # which returns those methods with their tasks
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
@@ -235,10 +229,7 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
 def planned(
     stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
 ) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
-    """What a ranking would take, and the limits that this exceeds; nothing without a task.
-
-    It is planned with the first of the stages whose packages are installed.
-    """
+    """What a ranking would take, and the limits that this exceeds; nothing without a task."""
     if task is None:
         return (), ()
     method, limited = _first_runnable(stages, limits, seconds_per_call)
@@ -278,13 +269,10 @@ def _first_runnable(
 
 
 def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
-    """What the method of a dry run without limits would take.
-
-    If a question has no assumed answer, it is not known what the method asks after it.
-    """
+    """What the method of a dry run without limits would take."""
     run, name, count = trial.run, trial.method.name, len(trial.task.texts)
     expected = total(run.uses)
-    if run.unanswered:
+    if run.unanswered:  # what the method asks afterwards is not known
         return PlannedStage(name, count, None, None, expected.pairs, shortened=run.shortened)
     seconds: float | None = None
     if seconds_per_call is not None and run.rounds:

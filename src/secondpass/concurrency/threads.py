@@ -83,9 +83,7 @@ def _close(result: object) -> None:
 async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
     """:func:`in_thread` for a call of a user's function or object, which may hang.
 
-    Raises:
-        AbandonedCallsError: as many of its calls were abandoned, and still run, as a ranking may
-            make at once.
+    It raises an AbandonedCallsError if too many of its calls were abandoned, and still run.
     """
     check_abandoned(owner, ALLOWED.get())
     work = Abandonable(call, owner)

@@ -85,11 +85,7 @@ class Turns:
             turn.wake()
 
     def end(self, turn: Turn, now: float, *, scored: bool) -> None:
-        """End a turn, or stop waiting for it.
-
-        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs or
-        was interrupted.
-        """
+        """End a turn, in which its pairs may have been scored, or stop waiting for it."""
         with self._lock:
             if turn.state == "running" and self._process == os.getpid() and scored:
                 self.admission.learn(turn.pairs, now - turn.began)
@@ -118,11 +114,9 @@ class Turn:
         return self.loop is not None and not self.loop.is_running()
 
     def is_late(self, now: float, seconds_per_pair: float) -> bool:
-        """Whether its pairs could not be scored in time.
-
-        The first call of a ranking is tried, or a single slow call would prevent all further ones.
-        """
+        """Whether its pairs could not be scored in time."""
         latest = self.claim.latest(self.rank)
+        # The first call is always tried, or a single slow call would prevent all further ones.
         needed = self.pairs * seconds_per_pair if self.claim.begun else 0.0
         return now + needed >= latest
 
@@ -144,11 +138,7 @@ class Sharing:
         wake: Callable[[], None],
         loop: AbstractEventLoop | None,
     ) -> Turn:
-        """Ask for the turn of the next texts; ``claim`` is called once.
-
-        Raises:
-            OverloadedError: the ranking is refused.
-        """
+        """Ask for the turn of the next texts; raises an OverloadedError. Calls ``claim`` once."""
         now = time.monotonic()
         if self.claim is None and self.error is None:
             self.claim = claim()
