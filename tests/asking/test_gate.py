@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
 
@@ -43,6 +44,7 @@ class Crowd:
         await asyncio.gather(*(self.enter(slots_of()) for _ in range(20)))
 
 
+@pytest.mark.usefixtures("frozen_heap")
 def test_gate_lets_its_width_through_and_forgets_closed_loops():
     gate, crowd = Gate(3), Crowd()
     for _ in range(5):  # it serves one loop after the other

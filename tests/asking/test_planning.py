@@ -101,7 +101,7 @@ def asking(described, llm, server):
     return {**described, "llm": llm}
 
 
-@examples(60)
+@examples(30)
 @given(
     methods(),
     st.integers(0, 100),

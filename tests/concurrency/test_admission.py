@@ -3,6 +3,7 @@
 import heapq
 import math
 import random
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -119,8 +120,16 @@ def test_a_call_alone_is_never_refused(calls):
     assert all(call.admitted for call in calls)
 
 
-@pytest.mark.parametrize("load", [0.5, 1, 2, 4, 8])
-@pytest.mark.parametrize("count", [20, 100])
+USUAL = {(20, 0.5), (20, 2), (20, 8), (100, 1), (100, 4)}
+
+
+@pytest.mark.parametrize(
+    ("count", "load"),
+    [
+        pytest.param(*row, marks=() if row in USUAL else pytest.mark.long)
+        for row in product([20, 100], [0.5, 1, 2, 4, 8])
+    ],
+)
 def test_refused_is_what_arithmetic_demands(count, load):
     """At 2,000 pairs a second, with a deadline of six times one request alone.
 

@@ -8,9 +8,12 @@ import time
 
 import pytest
 
+from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.concurrency import threads
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import in_thread, with_timeout
+
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 # ---------------------------------------------------------------------- threads
 

@@ -9,8 +9,11 @@ from contextlib import closing
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.storage import files
 from secondpass.storage.files import Connection, connect
+
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 @pytest.fixture

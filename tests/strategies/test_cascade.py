@@ -19,7 +19,7 @@ from secondpass import ConfigurationError, MethodError, Reranker, RerankError, c
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.ranking.methods import to_method
-from secondpass.strategies.cascade import Cascade, CascadeStage, scored_order
+from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.types import Issue
 
@@ -294,16 +294,3 @@ def test_an_instruction_that_no_stage_takes_is_reported(case):
     method = cascade(*((to_method(method), None) for method in methods))
     assert told(method, instruction="prefer owls") == unused
     assert told(method) == []
-
-
-@pytest.mark.parametrize(
-    ("scores", "original", "order"),
-    [
-        ([0.1, None, 0.9, 0.1], None, [2, 0, 3]),
-        ([None, None], None, []),
-        ([0.1, 0.2, 0.9], 1.0, [0, 1, 2]),
-        ([0.0, 0.1, 1.0], 0.5, [0, 2, 1]),
-    ],
-)
-def test_scored_order(scores, original, order):
-    assert scored_order(Judgement(scores, original=original)) == order

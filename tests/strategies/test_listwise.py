@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import Model, always, best_first, judge, number_of, numbered, ranked, shown_in
 from sampling import examples
-from secondpass import ConfigurationError, Reranker
+from secondpass import ConfigurationError, MethodError, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, ReplyError
 from secondpass.strategies.listwise import Listwise
@@ -146,6 +146,11 @@ def test_an_unusable_reply_to_the_only_question_is_raised():
     with pytest.raises(ReplyError) as caught:
         judge(method, numbered(range(3)), always('{"0": 99, "1": 1}'))
     assert caught.value.code == "score_out_of_range"
+
+
+def test_a_window_that_does_not_fit_is_not_asked_about():
+    with pytest.raises(MethodError, match="fit into the 100 tokens"):
+        judge(Listwise(Model(context_window=100)), numbered(range(9)))
 
 
 def starts_of(count, window, stride, rounds):
