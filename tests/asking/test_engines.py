@@ -48,17 +48,11 @@ CASES = {
     "not loaded": ([Engine(engine=None)], []),
     "no EngineInfo": ([Engine(engine={"backend": "torch"})], []),
     "no number of threads": ([Engine(engine=replace(INFO, threads="2"))], []),
-    "no reason": ([Engine(engine=replace(INFO, reason=None))], []),
     "raises": ([Raising()], []),
     "fails": ([Engine(**failing)], [named("engine")]),
     "fallback": ([Engine("a", **failing), Engine("b")], [named("a"), named("b")]),
     "unused fallback": ([Engine("a"), Engine("b")], [named("a")]),
-    "cascade": ([Cascade([Engine("a"), Engine("b")])], [named("a"), named("b")]),
     "failed stage": ([Cascade([Engine("a"), Engine("b", **failing)])], [named("a"), named("b")]),
-    "failed cascade": (
-        [Cascade([Engine("a", **failing), Engine("b", **failing)]), Engine("c")],
-        [named("a"), named("b"), named("c")],
-    ),
     "same twice": ([Cascade([Engine("a"), Engine("a")])], [named("a")]),
 }
 

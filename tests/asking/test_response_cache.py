@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import re
 import sqlite3
@@ -159,19 +158,6 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
 
 
 # ---------------------------------------------------------------------- when it fails
-
-
-def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog):
-    mark = LAYOUT.application.to_bytes(4, "big")
-    path.write_bytes(b"SQLite format 3\0" + bytes(52) + mark + b"damaged" * 900)
-    llm = model()
-    reranker = grading(llm, path)
-    with caplog.at_level(logging.WARNING):
-        first, again = reranker.rerank("q", TEXTS), reranker.rerank("q", TEXTS)
-    assert (codes(first), codes(again)) == (["cache_set_aside"], [])
-    assert "answers.sqlite.set-aside-" in first.report.issues[0].message
-    assert "cache_set_aside" in caplog.text
-    assert (first.report.status, again.report.usage.cached, len(llm.prompts)) == ("ok", 1, 1)
 
 
 def test_a_file_of_the_user_is_refused_and_not_touched(path):

@@ -36,6 +36,7 @@ def test_call_in_a_daemon_thread():
     [
         (LookupError("x"), LookupError),
         (StopIteration(3), RuntimeError),
+        (SystemExit(3), RuntimeError),
         (MemoryError(), MemoryError),
     ],
 )
