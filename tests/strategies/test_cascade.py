@@ -209,11 +209,6 @@ def test_wrong_stages(stages, message):
         Reranker({"type": "cascade", "stages": stages})
 
 
-def test_cost_limit_needs_all_prices():
-    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
-        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
-
-
 # ---------------------------------------------------------------------- life
 
 

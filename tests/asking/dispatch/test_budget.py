@@ -13,6 +13,7 @@ from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Prices
 from secondpass.ranking.ledger import Ledger
+from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 
 # ---------------------------------------------------------------------- the budget
@@ -114,5 +115,7 @@ def test_cost_limit_needs_prices():
         Reranker(Graded(Model()), limits={"cost": 0.1})
     with pytest.raises(ConfigurationError, match=r"limits.cost"):
         Reranker("lexical", fallback=[Graded(Model())], limits={"cost": 0.1})
+    with pytest.raises(ConfigurationError, match=r"limits.cost"):
+        Reranker(Cascade([{"method": "lexical"}, {"method": Graded(Model())}]), limits={"cost": 1})
     Reranker(Graded(Model(prices=Prices(1, 1))), limits={"cost": 0.1})
     Reranker("lexical", limits={"cost": 0.1})
