@@ -27,7 +27,6 @@ class Gate:
         self._slots: WeakKeyDictionary[AbstractEventLoop, Slots] = WeakKeyDictionary()
 
     def in_this_loop(self) -> Slots:
-        """The slots of the running event loop."""
         import asyncio  # costs more to import than the rest of secondpass together
 
         running = asyncio.get_running_loop()
@@ -78,7 +77,6 @@ class Slots:
             self._serve()
 
     async def take(self, ranking: object) -> object:
-        """Wait for a slot."""
         import asyncio
 
         slot, loop = object(), asyncio.get_running_loop()
@@ -141,7 +139,6 @@ class Slots:
         return held, 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
 
     def _serve(self) -> None:
-        """Give free slots to those who wait."""
         while self._waiting and len(self._holders) < self._width:
             self._waiting = [one for one in self._waiting if not one.loop.is_closed()]
             ready = [one for one in self._waiting if one.loop.is_running()]

@@ -98,13 +98,11 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
 
 
 def close_all(methods: Iterable[Method]) -> None:
-    """Release the models and connections of all methods."""
     for method in methods:
         call_if_present(inner(method), "close")
 
 
 def call_if_present(owner: object, name: str) -> None:
-    """Call an optional method."""
     function = getattr(owner, name, None)
     if function is not None:
         function()

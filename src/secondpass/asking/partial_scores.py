@@ -63,7 +63,6 @@ class BatchScores:
 
     @property
     def has_scores(self) -> bool:
-        """Whether there is a score that can be used."""
         with self._lock:
             return any(map(is_finite, self._scores.values()))
 
@@ -74,7 +73,6 @@ class BatchScores:
         return PartialScores(self._scores, self._error)
 
     def _read(self, row: Any) -> tuple[int, Any]:
-        """The index of the document, and its score."""
         try:
             request, document, score = row
             indices = operator.index(request), operator.index(document)

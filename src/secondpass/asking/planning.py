@@ -105,7 +105,6 @@ class SimulatedLedger(Ledger):
 
     @property
     def seconds(self) -> float:
-        """Simulated seconds since the start."""
         return self.elapsed
 
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
@@ -304,7 +303,6 @@ def _left_out(stage: PlannedStage, limited: DryRun) -> int | None:
 
 
 def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...]:
-    """The limits that leave less than is needed."""
     tokens: float | None = None
     if needs.input_tokens is not None and needs.output_tokens is not None:
         tokens = needs.input_tokens + needs.output_tokens
@@ -333,7 +331,6 @@ class Recorder:
         self.task: Task | None = None
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """Store the task."""
         self.task = task
         count = len(task.texts)
         return Judgement([None] * count, beyond=frozenset(range(count)))

@@ -221,7 +221,6 @@ class ResponseCache:
         self._report(books)
 
     def delete(self) -> None:
-        """Close and remove the file."""
         self._store.delete()
 
     def close(self) -> None:

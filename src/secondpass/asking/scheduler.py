@@ -116,7 +116,6 @@ class StartQuestions:
     gate: Gate
 
     def failed(self, error: MethodError) -> list[Answer[Any]]:
-        """An answer with this error for each question."""
         return [Answer(error=error)] * len(self.effect.questions)
 
 
@@ -245,7 +244,6 @@ class _Scoring:
     raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
 
     def offers(self, name: str) -> bool:
-        """Whether the scorer has this optional method."""
         return callable(member(self.effect.scorer, name, None))
 
     @property

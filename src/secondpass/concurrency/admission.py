@@ -57,7 +57,6 @@ class Claim:
         return self.deadline if rank < self.floor else self.until
 
     def begin(self, ranks: Iterable[int], now: float) -> None:
-        """Note that these pairs are scored now."""
         for rank in ranks:
             self.begun += 1
             self.floor_left -= rank < self.floor

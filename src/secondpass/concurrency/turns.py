@@ -27,8 +27,6 @@ WIDTH = min(32, usable_cpus() + 4)
 
 
 class Turns:
-    """The turns of one scorer."""
-
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width)
         self._lock = ForkLock(reentrant=True)
@@ -97,8 +95,6 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """The turn of one call."""
-
     claim: Claim
     rank: int  # of the first of its pairs
     pairs: int

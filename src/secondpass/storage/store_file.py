@@ -232,7 +232,6 @@ class StoreFile:
         return False
 
     def _open(self) -> tuple[Connection, Connection]:
-        """The connections to read and to write."""
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one

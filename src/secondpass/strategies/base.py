@@ -177,7 +177,6 @@ class LLMStrategy:
 
     @property
     def name(self) -> str:
-        """The method's name in reports."""
         return f"{self.kind} by {self.llm.name}"
 
     @cached_property
@@ -187,19 +186,15 @@ class LLMStrategy:
 
     @property
     def language_models(self) -> list[LLM]:
-        """The language model, in a list."""
         return [self.llm]
 
     def check_installed(self) -> None:
-        """Raise a MissingExtraError unless the packages of the language model are installed."""
         call_if_present(self.llm, "check_installed")
 
     def warm_up(self) -> None:
-        """Load what the language model needs for its first call."""
         call_if_present(self.llm, "warm_up")
 
     def close(self) -> None:
-        """Close the language model's connections."""
         call_if_present(self.llm, "close")
 
 

@@ -94,24 +94,19 @@ class Cascade:
 
     @property
     def name(self) -> str:
-        """The method's name in reports."""
         return ", then ".join(stage.method.name for stage in self.stages)
 
     @property
     def language_models(self) -> list[LLM]:
-        """The language models of all methods."""
         return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
 
     def check_installed(self) -> None:
-        """Raise a MissingExtraError unless the packages of all methods are installed."""
         self._call_each("check_installed")
 
     def warm_up(self) -> None:
-        """Load the models of all methods."""
         self._call_each("warm_up")
 
     def close(self) -> None:
-        """Release the models and connections of all methods."""
         self._call_each("close")
 
     def _call_each(self, member: str) -> None:
@@ -199,7 +194,6 @@ class _State:
         self.spans |= {index: span for index, span in pairs if span is not None}
 
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
-        """Report that a stage failed."""
         message = f"this stage scored nothing: {error}"
         self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)

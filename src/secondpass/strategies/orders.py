@@ -74,7 +74,6 @@ class OrderStrategy(LLMStrategy):
         return self._order(task, Groups(self, task))
 
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
-        """Ask about groups of the task."""
         raise NotImplementedError
 
     def _rounds(self, count: int) -> list[int]:

@@ -164,7 +164,6 @@ class SideBySide(Call):
         return self._left
 
     def limits_left(self) -> Left:
-        """What the limits leave for all runs."""
         return self._call.limits_left()
 
     def results(self, plans: Sequence[Plan[T]]) -> Plan[dict[int, T | MethodError]]:
