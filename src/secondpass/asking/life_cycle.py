@@ -80,10 +80,7 @@ def runnable(stages: Sequence[Stage]) -> Stage:
 
 
 def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
-    """Load the first method that can be loaded; return whether it is the first of all.
-
-    If none can be, the error of the first is raised.
-    """
+    """Load the first method that can be loaded, or raise; return whether it is the first of all."""
     first_error: Exception | None = None
     for method in methods:
         try:

@@ -37,23 +37,14 @@ from secondpass.types import Candidate, ScoreKind
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one model is expected to take.
+    """What one model is expected to take."""
 
-    Attributes:
-        model: its name, as in reports.
-        calls: questions to a service; 0 for a local model.
-        pairs: query-document pairs that it is asked about, or scores.
-        input_tokens: estimated, at four bytes per token; None for a local model.
-        output_tokens: the same for replies, without reasoning.
-        cost: of these tokens, in the currency of the prices; None without prices.
-    """
-
-    model: str
-    calls: int = 0
-    pairs: int = 0
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    cost: float | None = None
+    model: str  # its name, as in reports
+    calls: int = 0  # questions to a service; 0 for a local model
+    pairs: int = 0  # query-document pairs that it is asked about, or scores
+    input_tokens: float | None = None  # at four bytes per token; None for a local model
+    output_tokens: float | None = None  # of replies, without reasoning
+    cost: float | None = None  # of these tokens, in the currency of the prices
 
     def times(self, factor: float) -> Expected:
         """All numbers multiplied by ``factor``; calls and pairs are rounded."""

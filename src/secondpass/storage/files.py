@@ -29,14 +29,11 @@ class Connection:
     """One connection, for one thread at a time, until an error of SQLite.
 
     It does not outlive a fork, as SQLite requires.
-
-    Attributes:
-        inode: device and inode of the file, from the beginning until it is closed; else None.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.inode = inode_of(path)
+        self.inode = inode_of(path)  # from the beginning until it is closed
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
