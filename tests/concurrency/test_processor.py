@@ -103,6 +103,11 @@ def test_capped_instructions(uncapped, variable, cap, intel, amd):
         assert has_fast_bfloat16() is fast
 
 
+def test_the_processor_is_read_from_linux():
+    vendor, flags = processor._processor()
+    assert bool(vendor) == bool(flags)
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity of processes")
 def test_calls_at_a_time_follow_the_cores_of_the_process():
     code = (
