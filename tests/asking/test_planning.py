@@ -101,7 +101,7 @@ def asking(described, llm, server):
     return {**described, "llm": llm}
 
 
-@examples(30)
+@examples(20)
 @given(
     methods(),
     st.integers(0, 100),

@@ -112,7 +112,7 @@ async def streamed(reranker, candidates):
     return [ranking async for ranking in reranker.astream("query", candidates)]
 
 
-@examples(50)
+@examples(30)
 @given(rerankers, lists)
 def test_interim_rankings_are_permutations_and_the_last_is_that_of_arerank(reranker, candidates):
     rankings = asyncio.run(streamed(reranker, candidates))
