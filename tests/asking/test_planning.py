@@ -138,30 +138,32 @@ def test_a_ranking_takes_what_was_planned(server, described, count, depth, size,
 LLM = Model(has_logprobs=True)
 KEY = {"model": "m", "api_key": "k"}
 FIGURES = [
-    # method, candidates, calls, rounds
-    (Listwise(LLM), 100, 9, 9),
-    (Listwise(LLM, window=None), 100, 1, 1),
-    (Listwise(LLM), 21, 2, 2),
-    (Blocks(LLM), 100, 11, 2),
-    (Blocks(LLM, final=0), 100, 10, 1),
-    (Graded(LLM), 100, 5, 1),
-    (Graded(LLM, shuffles=3), 100, 15, 1),
-    (Listwise(LLM, shuffles=3), 100, 27, 9),
-    (Graded(LLM, judge_single=False), 1, 0, 0),
-    (Pointwise(LLM), 100, 100, 1),
-    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1),
-    (Endpoint("cohere", **KEY), 100, 1, 1),
-    (Decisions("openai", **KEY), 100, 2, 1),
-    (Decisions("systemone", **KEY), 100, 100, 1),
-    (ByTable(), 100, 0, 0),
+    # method, candidates, calls, rounds, seconds if a call takes one and 8 run at a time
+    (Listwise(LLM), 100, 9, 9, 9),
+    (Listwise(LLM, window=None), 100, 1, 1, 1),
+    (Listwise(LLM), 21, 2, 2, 2),
+    (Blocks(LLM), 100, 11, 2, 3),
+    (Blocks(LLM, final=0), 100, 10, 1, 2),
+    (Graded(LLM), 100, 5, 1, 1),
+    (Graded(LLM, shuffles=3), 100, 15, 1, 2),
+    (Listwise(LLM, shuffles=3), 100, 27, 9, 9),
+    (Graded(LLM, judge_single=False), 1, 0, 0, None),
+    (Pointwise(LLM), 100, 100, 1, 13),
+    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1, 1),
+    (Endpoint("cohere", **KEY), 100, 1, 1, 1),
+    (Decisions("openai", **KEY), 100, 2, 1, 1),
+    (Decisions("systemone", **KEY), 100, 100, 1, 13),
+    (ByTable(), 100, 0, 0, None),
 ]
 
 
-@pytest.mark.parametrize(("method", "count", "calls", "rounds"), FIGURES)
-def test_calls_and_rounds(method, count, calls, rounds):
+@pytest.mark.parametrize(("method", "count", "calls", "rounds", "seconds"), FIGURES)
+def test_calls_rounds_and_seconds(method, count, calls, rounds, seconds):
     reranker = Reranker(method)
-    whole = reranker.plan(count).total
+    whole = reranker.plan(count, seconds_per_call=1.5).total
     assert (whole.calls, whole.rounds) == (calls, rounds)
+    assert whole.seconds == (seconds and 1.5 * seconds)
+    assert reranker.plan(count).total.seconds is None
     assert reranker.plan(0).total.calls == 0
 
 
@@ -206,23 +208,6 @@ def test_a_sample_is_estimated_as_a_dry_run_does(kind, reply):
     assert planned.input_tokens == pytest.approx(expected.input_tokens)
     assert planned.output_tokens == pytest.approx(expected.output_tokens)
     assert planned.cost == pytest.approx(expected.cost)
-
-
-TIMES = [
-    # method, concurrency, seconds
-    (Listwise(Model()), 8, 9 * 1.5),
-    (Blocks(Model()), 10, 2 * 1.5),
-    (Blocks(Model()), 1, 11 * 1.5),
-    (Graded(Model()), 8, 1.5),
-    (Endpoint("tei", base_url="http://localhost"), 2, 3.0),
-]
-
-
-@pytest.mark.parametrize(("method", "concurrency", "seconds"), TIMES)
-def test_time_is_that_of_the_rounds(method, concurrency, seconds):
-    reranker = Reranker(method, limits={"concurrency": concurrency})
-    assert reranker.plan(100).total.seconds is None
-    assert reranker.plan(100, seconds_per_call=1.5).total.seconds == seconds
 
 
 LIMITS = [
