@@ -203,21 +203,16 @@ def test_more_calls_of_scorers_that_join_them(member, most, deadline, monkeypatc
 missing = MissingExtraError("models", "scoring")
 own = MethodError("mine", "my_code")
 RAISED = {
-    # raised; code, message, whether it is recorded
-    "exception": (LookupError("sk-key"), "scorer_raised", "the scorer raised LookupError", True),
-    "cancellation": (
-        asyncio.CancelledError(),
-        "scorer_raised",
-        "the scorer raised CancelledError",
-        True,
-    ),
-    "method error": (own, "my_code", "mine", False),
-    "missing extra": (missing, missing.code, str(missing), False),
+    # raised; code and message
+    "exception": (LookupError("sk-key"), "scorer_raised", "the scorer raised LookupError"),
+    "cancelled": (asyncio.CancelledError(), "scorer_raised", "the scorer raised CancelledError"),
+    "method error": (own, "my_code", "mine"),
+    "missing extra": (missing, missing.code, str(missing)),
 }
 
 
-@pytest.mark.parametrize(("raised", "code", "message", "recorded"), RAISED.values(), ids=RAISED)
-def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
+@pytest.mark.parametrize(("raised", "code", "message"), RAISED.values(), ids=RAISED)
+def test_what_a_scorer_raises(raised, code, message, caplog):
     def fail():
         raise raised
 
@@ -225,6 +220,7 @@ def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
     ledger = ledger_of()
     error = score_call(call_of(Scorer(fail), 2, ledger=ledger))
     assert (error.code, str(error)) == (code, message)
+    recorded = code == "scorer_raised"
     assert ledger.error is (raised if recorded else None)
     assert [record.getMessage() for record in caplog.records] == [message] * recorded
 
@@ -272,18 +268,11 @@ def start(number, ledger, count=2):
     return StartQuestions(number, ask(None, *["x"] * count), ledger, Gate(1))
 
 
-def done(result=None, error=None):
-    future = Future()
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
-    return future
-
-
 def test_answers_are_taken_out():
-    answers, pending = [Answer("yes")], Future()
-    ready, broken = done(answers), done(error=LookupError("sk-key"))
+    answers = [Answer("yes")]
+    pending, ready, broken = Future(), Future(), Future()
+    ready.set_result(answers)
+    broken.set_exception(LookupError("sk-key"))
     overdue = start(0, ledger_of(5, overdue=True))
     started = {pending: overdue, ready: start(1, ledger_of()), broken: start(2, ledger_of())}
     (first, second) = drivers._take_answers(started, [ready, broken])
