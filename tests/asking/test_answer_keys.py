@@ -40,75 +40,66 @@ def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, ins
     return [answer_key(start, question) for question in effect.questions]
 
 
-def with_llm(settings, **llm):
-    return {**settings, "llm": {**LLM, **llm}}
+def with_llm(**llm):
+    return {"llm": {**LLM, **llm}}
 
 
-GRADED, LISTWISE = METHODS["graded"], METHODS["listwise"]
+GRADED, LISTWISE, POINTWISE = METHODS["graded"], METHODS["listwise"], METHODS["pointwise"]
 ENDPOINT, DECISIONS = METHODS["endpoint"], METHODS["decisions"]
-POINTWISE = METHODS["pointwise"]
+VLLM = {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"}
+UNSCALED = {**GRADED, "prompt": {"instruction": "Grade."}}
+WORDLESS = {**POINTWISE, "prompt": {"user": "{query} {documents} {reply}"}}
 
 DIFFERENT = {
+    # a method; what of its settings, or of the call, is another
     "query": (GRADED, {}, {"query": "Q"}),
     "a text": (GRADED, {}, {"texts": ("a", "b", "C")}),
     "order of texts": (GRADED, {}, {"texts": ("b", "a", "c")}),
     "what fencing removes": (GRADED, {}, {"texts": ("a", "b", "c\u200b")}),
     "context": (GRADED, {}, {"context": "x"}),
-    "model": (with_llm(GRADED, model="n"), {}, {}),
-    "address": (with_llm(GRADED, base_url="http://localhost/v1"), {}, {}),
-    "provider": (with_llm(GRADED, type="anthropic"), {}, {}),
-    "temperature": (with_llm(GRADED, temperature=0.5), {}, {}),
-    "structured": (with_llm(GRADED, structured="text"), {}, {}),
-    "options": (with_llm(GRADED, options={"seed": 1}), {}, {}),
-    "method": (LISTWISE, {}, {}),
-    "scale": ({**GRADED, "scale": [0, 5]}, {}, {}),
-    "scale that the prompt leaves out": (
-        {**GRADED, "scale": [0, 5], "prompt": {"instruction": "Grade."}},
-        {**GRADED, "prompt": {"instruction": "Grade."}},
-        {},
-    ),
-    "whole": ({**GRADED, "whole": True}, {}, {}),
-    "reply": ({**GRADED, "reply": "pairs"}, {}, {}),
-    "bare": ({**GRADED, "reply": "pairs", "bare": True}, {**GRADED, "reply": "pairs"}, {}),
-    "labels": ({**GRADED, "labels": "index0"}, {}, {}),
-    "base of indices": ({**GRADED, "labels": "index0"}, {**GRADED, "labels": "index1"}, {}),
-    "ids": ({**GRADED, "labels": "id"}, {**GRADED, "labels": "id"}, {"ids": ("x", "y", "z")}),
-    "instruction": ({**GRADED, "prompt": {"instruction": "Grade well."}}, {}, {}),
-    "system": ({**GRADED, "prompt": {"system": "Grade."}}, {}, {}),
-    "user": ({**GRADED, "prompt": {"user": "{query} {documents} {reply}"}}, {}, {}),
+    "model": (GRADED, with_llm(model="n"), {}),
+    "address": (GRADED, with_llm(base_url="http://localhost/v1"), {}),
+    "provider": (GRADED, with_llm(type="anthropic"), {}),
+    "temperature": (GRADED, with_llm(temperature=0.5), {}),
+    "structured": (GRADED, with_llm(structured="text"), {}),
+    "options": (GRADED, with_llm(options={"seed": 1}), {}),
+    "method": (GRADED, {"type": "listwise"}, {}),
+    "scale": (GRADED, {"scale": [0, 5]}, {}),
+    "scale that the prompt leaves out": (UNSCALED, {"scale": [0, 5]}, {}),
+    "whole": (GRADED, {"whole": True}, {}),
+    "reply": (GRADED, {"reply": "pairs"}, {}),
+    "bare": ({**GRADED, "reply": "pairs"}, {"bare": True}, {}),
+    "labels": (GRADED, {"labels": "index0"}, {}),
+    "base of indices": ({**GRADED, "labels": "index0"}, {"labels": "index1"}, {}),
+    "ids": ({**GRADED, "labels": "id"}, {}, {"ids": ("x", "y", "z")}),
+    "instruction": (GRADED, {"prompt": {"instruction": "Grade well."}}, {}),
+    "system": (GRADED, {"prompt": {"system": "Grade."}}, {}),
+    "user": (GRADED, {"prompt": {"user": "{query} {documents} {reply}"}}, {}),
     "instruction of a call": (GRADED, {}, {"instruction": "new"}),
-    "instruction of a call to an api": (
-        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
-        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
-        {"instruction": "new"},
-    ),
-    "instruction of a call to decisions": (DECISIONS, DECISIONS, {"instruction": "new"}),
-    "words": ({**POINTWISE, "words": ["True", "False"]}, POINTWISE, {}),
-    "words in the other order": (
-        {**POINTWISE, "words": ["Yes", "No"], "prompt": {"user": "{query} {documents} {reply}"}},
-        {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents} {reply}"}},
-        {},
-    ),
-    "api": ({**ENDPOINT, "api": "jina"}, ENDPOINT, {}),
-    "model of an api": ({**ENDPOINT, "model": "n"}, ENDPOINT, {}),
-    "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),
-    "scores": ({**ENDPOINT, "scores": "logit"}, ENDPOINT, {}),
-    "options of an api": ({**ENDPOINT, "options": {"truncate": True}}, ENDPOINT, {}),
-    "text of an api": (ENDPOINT, ENDPOINT, {"texts": ("a", "c", "b")}),
-    "instructions": ({**DECISIONS, "instructions": "Is {document} good?"}, DECISIONS, {}),
-    "api of decisions": ({**DECISIONS, "api": "google"}, DECISIONS, {}),
-    "question": ({**DECISIONS, "question": "yes_no"}, DECISIONS, {}),
-    "levels": ({**DECISIONS, "levels": ["no", "yes"]}, DECISIONS, {}),
-    "layout": ({**DECISIONS, "layout": "each"}, {**DECISIONS, "batch_size": 1}, {}),
-    "names of fields": ({**DECISIONS, "rename": {"input": "state"}}, DECISIONS, {}),
-    "options of decisions": ({**DECISIONS, "options": {"x": 1}}, DECISIONS, {}),
-    "query of decisions": (DECISIONS, DECISIONS, {"query": "Q"}),
+    "instruction of a call to an api": (VLLM, {}, {"instruction": "new"}),
+    "instruction of a call to decisions": (DECISIONS, {}, {"instruction": "new"}),
+    "words": (POINTWISE, {"words": ["True", "False"]}, {}),
+    "words in the other order": (WORDLESS, {"words": ["No", "Yes"]}, {}),
+    "api": (ENDPOINT, {"api": "jina"}, {}),
+    "model of an api": (ENDPOINT, {"model": "n"}, {}),
+    "path": (ENDPOINT, {"path": "v9"}, {}),
+    "scores": (ENDPOINT, {"scores": "logit"}, {}),
+    "options of an api": (ENDPOINT, {"options": {"truncate": True}}, {}),
+    "text of an api": (ENDPOINT, {}, {"texts": ("a", "c", "b")}),
+    "instructions": (DECISIONS, {"instructions": "Is {document} good?"}, {}),
+    "api of decisions": (DECISIONS, {"api": "google"}, {}),
+    "question": (DECISIONS, {"question": "yes_no"}, {}),
+    "levels": (DECISIONS, {"levels": ["no", "yes"]}, {}),
+    "layout": ({**DECISIONS, "batch_size": 1}, {"layout": "each"}, {}),
+    "names of fields": (DECISIONS, {"rename": {"input": "state"}}, {}),
+    "options of decisions": (DECISIONS, {"options": {"x": 1}}, {}),
+    "query of decisions": (DECISIONS, {}, {"query": "Q"}),
 }
 
 
 @pytest.mark.parametrize(("settings", "other", "call"), DIFFERENT.values(), ids=DIFFERENT)
 def test_another_question_has_another_key(settings, other, call):
-    assert set(keys(settings, **call)).isdisjoint(keys(other or GRADED))
+    assert set(keys({**settings, **other}, **call)).isdisjoint(keys(settings))
 
 
 SAME = {
@@ -120,7 +111,7 @@ SAME = {
 
 @pytest.mark.parametrize("settings", SAME.values(), ids=SAME)
 def test_the_same_question_has_the_same_key(settings):
-    assert keys(with_llm(GRADED, **settings)) == keys(GRADED)
+    assert keys({**GRADED, **with_llm(**settings)}) == keys(GRADED)
 
 
 def test_the_value_of_a_key_is_no_part(monkeypatch):
@@ -213,14 +204,14 @@ class Two:
     a: Any
 
 
+def key_of(value):
+    return answer_key(b"", asking(lambda: value))
+
+
 def test_objects_are_told_apart_by_class_and_members():
     values = [One(1), Two(1), One(2), One(One(1)), [1], {"a": 1}, {"mapping": [["a", 1]]}, Keyed(1)]
-    assert len({answer_key(b"", asking(lambda value=value: value)) for value in values}) == len(
-        values
-    )
-    assert answer_key(b"", asking(lambda: {"a": 1, "b": 2})) == answer_key(
-        b"", asking(lambda: {"b": 2, "a": 1})
-    )
+    assert len(set(map(key_of, values))) == len(values)
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
 
 
 class Unnamed:

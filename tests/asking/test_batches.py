@@ -13,45 +13,23 @@ from secondpass.ranking.result import Ranking
 from secondpass.types import Report
 
 
-def passes(count, started, issues=()):
-    """Passes that ask nothing; ``started`` gets the number of each that is taken."""
+@pytest.mark.parametrize("count", [130, 0])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_few_passes_are_taken_at_a_time_and_their_rankings_are_in_order(asynchronous, count):
+    taken = []
 
     def plan(number):
-        return Ranking(str(number), (), Report("ok", issues=issues))
+        return Ranking(f"{number} of {len(taken)}", (), Report("ok"))
         yield
 
-    for number in range(count):
-        started.append(number)
-        yield Pass(plan(number), Ledger(Limits()), Gate(1))
+    def passes():
+        for number in range(count):
+            taken.append(number)
+            yield Pass(plan(number), Ledger(Limits()), Gate(1))
 
-
-def run(asynchronous, items, log_level="warning"):
     if asynchronous:
-        return asyncio.run(drivers.arun_all(items, log_level))
-    return drivers.run_all(items, log_level)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_rankings_are_in_the_order_of_the_passes(asynchronous):
-    rankings = run(asynchronous, passes(150, []))
-    assert [ranking.query for ranking in rankings] == [str(number) for number in range(150)]
-    assert run(asynchronous, passes(0, [])) == []
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_few_passes_are_taken_at_a_time(asynchronous, monkeypatch):
-    started, taken = [], []
-    drive, adrive = drivers.run, drivers.arun
-
-    def counted(items):
-        taken.append((len(items), len(started)))
-        return drive(items)
-
-    async def acounted(items):
-        taken.append((len(items), len(started)))
-        return await adrive(items)
-
-    monkeypatch.setattr(drivers, "run", counted)
-    monkeypatch.setattr(drivers, "arun", acounted)
-    run(asynchronous, passes(130, started))
-    assert taken == [(64, 64), (64, 128), (2, 130)]
+        rankings = asyncio.run(drivers.arun_all(passes(), "warning"))
+    else:
+        rankings = drivers.run_all(passes(), "warning")
+    expected = [f"{number} of {min(64 + number // 64 * 64, count)}" for number in range(count)]
+    assert [ranking.query for ranking in rankings] == expected

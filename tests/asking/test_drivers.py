@@ -203,21 +203,16 @@ def test_more_calls_of_scorers_that_join_them(member, most, deadline, monkeypatc
 missing = MissingExtraError("models", "scoring")
 own = MethodError("mine", "my_code")
 RAISED = {
-    # raised; code, message, whether it is recorded
-    "exception": (LookupError("sk-key"), "scorer_raised", "the scorer raised LookupError", True),
-    "cancellation": (
-        asyncio.CancelledError(),
-        "scorer_raised",
-        "the scorer raised CancelledError",
-        True,
-    ),
-    "method error": (own, "my_code", "mine", False),
-    "missing extra": (missing, missing.code, str(missing), False),
+    # raised; code and message
+    "exception": (LookupError("sk-key"), "scorer_raised", "the scorer raised LookupError"),
+    "cancelled": (asyncio.CancelledError(), "scorer_raised", "the scorer raised CancelledError"),
+    "method error": (own, "my_code", "mine"),
+    "missing extra": (missing, missing.code, str(missing)),
 }
 
 
-@pytest.mark.parametrize(("raised", "code", "message", "recorded"), RAISED.values(), ids=RAISED)
-def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
+@pytest.mark.parametrize(("raised", "code", "message"), RAISED.values(), ids=RAISED)
+def test_what_a_scorer_raises(raised, code, message, caplog):
     def fail():
         raise raised
 
@@ -225,6 +220,7 @@ def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
     ledger = ledger_of()
     error = score_call(call_of(Scorer(fail), 2, ledger=ledger))
     assert (error.code, str(error)) == (code, message)
+    recorded = code == "scorer_raised"
     assert ledger.error is (raised if recorded else None)
     assert [record.getMessage() for record in caplog.records] == [message] * recorded
 
@@ -242,27 +238,12 @@ def test_exits_pass_in_sync_calls_only(error, deadline):
     assert raw.failures[0][2].code == "scorer_raised"
 
 
-@pytest.mark.parametrize("scores", [None, [0.5] * 3, "no"])
-def test_answers_that_are_no_list_of_scores(scores):
-    scorer = Scorer()
-    scorer.score_pairs = lambda query, documents: scores
-    assert isinstance(score_call(call_of(scorer, 2)), MethodError)
-
-
-def test_an_instruction_is_passed_on():
-    class Instructed:
-        def score_pairs(self, query, documents, instruction):
-            return [instruction] * len(documents)
-
-    call = CallScorer(Instructed(), [("q", ["a", "b"])], [ledger_of()], "owls")
-    assert score_call(call) == [["owls", "owls"]]
-
-
 MERGED = {
     # what score_many returns for requests of 1 and 2 texts; the scores or the code
     "lists": ([[1], [2, 3]], [[1], [2, 3]]),
     "tuples": (((1,), (2, 3)), [[1], [2, 3]]),
     "too few": ([[1]], "score_count"),
+    "none": (None, "scores_no_list"),
     "too many": ([[1], [2, 3], [4]], "score_count"),
     "wrong lengths": ([[1, 2], [3]], "score_count"),
     "no lists": ([1, 2], "scores_no_list"),
@@ -287,18 +268,11 @@ def start(number, ledger, count=2):
     return StartQuestions(number, ask(None, *["x"] * count), ledger, Gate(1))
 
 
-def done(result=None, error=None):
-    future = Future()
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
-    return future
-
-
 def test_answers_are_taken_out():
-    answers, pending = [Answer("yes")], Future()
-    ready, broken = done(answers), done(error=LookupError("sk-key"))
+    answers = [Answer("yes")]
+    pending, ready, broken = Future(), Future(), Future()
+    ready.set_result(answers)
+    broken.set_exception(LookupError("sk-key"))
     overdue = start(0, ledger_of(5, overdue=True))
     started = {pending: overdue, ready: start(1, ledger_of()), broken: start(2, ledger_of())}
     (first, second) = drivers._take_answers(started, [ready, broken])

@@ -2,11 +2,10 @@
 
 import pytest
 
-from fakes import InOrder, Model
+from fakes import Model
 from scripted_services import question
 from secondpass.asking.planning import Expected, SimulatedLedger, dry_run, merged, total
-from secondpass.effects import Ask, Score
-from secondpass.errors import MethodError
+from secondpass.effects import Ask
 from secondpass.limits import Limits, Prices
 from secondpass.ranking.ledger import PassCall
 
@@ -40,12 +39,6 @@ def test_questions_are_counted_and_left_unanswered():
     assert asked.service.prompts == []
 
 
-def test_scorers_are_not_called():
-    run, (raw,) = sent_into(Score(InOrder(()), "query", ["a", "b"]))
-    assert (run.uses, run.rounds) == ([Expected("in-order", 0, 2)], [])
-    assert (raw.values, raw.failures) == ([0.0, 0.0], [])
-
-
 @pytest.mark.parametrize(
     ("limits", "calls"),
     [({}, 3), ({"calls": 2}, 2), ({"tokens": 30}, 2), ({"cost": 11.9}, 1), ({"deadline": 1e-9}, 3)],
@@ -58,15 +51,6 @@ def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
         3 - calls
     )
     assert received[3] in ({None} if not limits or "deadline" in limits else {0})
-
-
-def test_a_plan_that_fails_says_why():
-    def plan():
-        raise MethodError("no room", "too_long")
-        yield
-
-    run = dry_run(plan(), SimulatedLedger())
-    assert (run.result, run.error.code) == (None, "too_long")
 
 
 @pytest.mark.parametrize(

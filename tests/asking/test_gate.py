@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
 
@@ -23,37 +24,32 @@ def test_each_loop_has_its_slots():
     assert other is not first
 
 
-def test_gate_lets_its_width_through():
-    gate, under_way, most = Gate(3), 0, 0
+class Crowd:
+    """Counts the most that are within a slot at once."""
 
-    async def one():
-        nonlocal under_way, most
-        async with gate.in_this_loop().taken():
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.inside = self.most = 0
 
-    async def many():
-        await asyncio.gather(*(one() for _ in range(20)))
+    async def enter(self, slots):
+        async with slots.taken():
+            with self.lock:
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+            await asyncio.sleep(0.001)
+            with self.lock:
+                self.inside -= 1
 
-    for _ in range(2):  # a gate serves one loop after the other
-        asyncio.run(many())
-    assert most == 3
+    async def many(self, slots_of):
+        await asyncio.gather(*(self.enter(slots_of()) for _ in range(20)))
 
 
-def test_closed_loops_are_forgotten():
-    gate = Gate(1)
-
-    async def wait_for_a_slot():
-        async def hold():
-            async with gate.in_this_loop().taken():
-                await asyncio.sleep(0)
-
-        await asyncio.gather(hold(), hold())
-
-    for _ in range(5):
-        asyncio.run(wait_for_a_slot())
+@pytest.mark.usefixtures("frozen_heap")
+def test_gate_lets_its_width_through_and_forgets_closed_loops():
+    gate, crowd = Gate(3), Crowd()
+    for _ in range(5):  # it serves one loop after the other
+        asyncio.run(crowd.many(gate.in_this_loop))
+    assert crowd.most == 3
     gc.collect()
     assert len(gate._slots) <= 1
 
@@ -140,25 +136,12 @@ def test_rankings_take_turns():
 
 
 def test_slots_are_those_of_all_event_loops():
-    gate, both, under_way, most = Gate(2), threading.Lock(), 0, 0
-
-    async def one():
-        nonlocal under_way, most
-        async with gate.slots.taken():
-            with both:
-                under_way += 1
-                most = max(most, under_way)
-            await asyncio.sleep(0.001)
-            with both:
-                under_way -= 1
-
-    async def many():
-        await asyncio.gather(*(one() for _ in range(10)))
-
+    gate, crowd = Gate(2), Crowd()
     with ThreadPoolExecutor(4) as pool:
-        for future in [pool.submit(asyncio.run, many()) for _ in range(4)]:
+        loops = [pool.submit(asyncio.run, crowd.many(lambda: gate.slots)) for _ in range(4)]
+        for future in loops:
             future.result(60)
-    assert most == 2
+    assert crowd.most == 2
     assert not gate.slots._holders
 
 

@@ -1,12 +1,11 @@
 """Scorers whose scores depend on the whole list: ``score_lists``."""
 
-import asyncio
 import math
 import threading
 
 import pytest
 
-from batch_scorers import both, drive, pass_of, rerank, scores_of
+from batch_scorers import LATE, both, drive, ends, pass_of, raises, rerank, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.partial_scores import LatestLists, read_lists
@@ -15,7 +14,6 @@ from secondpass.effects import ListScores
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.types import Issue
 
-LATE = "the deadline passed before these were scored"
 ENDED = "the scorer ended without scoring these"
 
 
@@ -124,30 +122,23 @@ def test_scores_at_the_deadline_count(asynchronous):
     assert closed.wait(60)
 
 
-def raises(error):
+def first_then(act):
+    """A generator that ends with ``act`` after the first lists."""
+
     def generate(requests):
         yield next(positions(requests))
-        raise error
+        yield from act()
 
     return generate
 
 
+WRONG_LENGTH = "returned 1 scores for 4 texts"
 GENERATORS = {
     # scored documents with and without a deadline; code and message of the issue
-    "ends early": (lambda requests: [next(positions(requests))], "deadline", ENDED),
-    "exception": (raises(LookupError("sk-key")), "scorer_raised", "LookupError"),
-    "own error": (raises(MethodError("mine", "own")), "own", "mine"),
-    "cancelled": (raises(asyncio.CancelledError()), "scorer_raised", "Cancelled"),
-    "other length": (
-        lambda requests: [next(positions(requests)), [ListScores([1.0])]],
-        "score_count",
-        "returned 1 scores for 4 texts",
-    ),
-    "numbers": (
-        lambda requests: [next(positions(requests)), [1.0]],
-        "scores_no_list",
-        "yielded a float, not ListScores",
-    ),
+    "ends early": (first_then(ends), "deadline", ENDED),
+    "exception": (first_then(raises(LookupError("sk-key"))), "scorer_raised", "LookupError"),
+    "other length": (first_then(lambda: [[ListScores([1.0])]]), "score_count", WRONG_LENGTH),
+    "numbers": (first_then(lambda: [[1.0]]), "scores_no_list", "a float, not ListScores"),
 }
 NOTHING = {
     "nothing": (lambda _: (), "yielded nothing"),

@@ -36,7 +36,7 @@ def partial_lists(draw):
     return draw(st.lists(st.sampled_from(incoming), unique=True)), incoming
 
 
-@examples(200)
+@examples(100)
 @given(partial_lists())
 def test_each_part_keeps_its_order_and_at_most_half_keep_all_places(lists):
     judged, incoming = lists

@@ -101,7 +101,7 @@ def asking(described, llm, server):
     return {**described, "llm": llm}
 
 
-@examples(60)
+@examples(20)
 @given(
     methods(),
     st.integers(0, 100),
@@ -138,30 +138,32 @@ def test_a_ranking_takes_what_was_planned(server, described, count, depth, size,
 LLM = Model(has_logprobs=True)
 KEY = {"model": "m", "api_key": "k"}
 FIGURES = [
-    # method, candidates, calls, rounds
-    (Listwise(LLM), 100, 9, 9),
-    (Listwise(LLM, window=None), 100, 1, 1),
-    (Listwise(LLM), 21, 2, 2),
-    (Blocks(LLM), 100, 11, 2),
-    (Blocks(LLM, final=0), 100, 10, 1),
-    (Graded(LLM), 100, 5, 1),
-    (Graded(LLM, shuffles=3), 100, 15, 1),
-    (Listwise(LLM, shuffles=3), 100, 27, 9),
-    (Graded(LLM, judge_single=False), 1, 0, 0),
-    (Pointwise(LLM), 100, 100, 1),
-    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1),
-    (Endpoint("cohere", **KEY), 100, 1, 1),
-    (Decisions("openai", **KEY), 100, 2, 1),
-    (Decisions("systemone", **KEY), 100, 100, 1),
-    (ByTable(), 100, 0, 0),
+    # method, candidates, calls, rounds, seconds if a call takes one and 8 run at a time
+    (Listwise(LLM), 100, 9, 9, 9),
+    (Listwise(LLM, window=None), 100, 1, 1, 1),
+    (Listwise(LLM), 21, 2, 2, 2),
+    (Blocks(LLM), 100, 11, 2, 3),
+    (Blocks(LLM, final=0), 100, 10, 1, 2),
+    (Graded(LLM), 100, 5, 1, 1),
+    (Graded(LLM, shuffles=3), 100, 15, 1, 2),
+    (Listwise(LLM, shuffles=3), 100, 27, 9, 9),
+    (Graded(LLM, judge_single=False), 1, 0, 0, None),
+    (Pointwise(LLM), 100, 100, 1, 13),
+    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1, 1),
+    (Endpoint("cohere", **KEY), 100, 1, 1, 1),
+    (Decisions("openai", **KEY), 100, 2, 1, 1),
+    (Decisions("systemone", **KEY), 100, 100, 1, 13),
+    (ByTable(), 100, 0, 0, None),
 ]
 
 
-@pytest.mark.parametrize(("method", "count", "calls", "rounds"), FIGURES)
-def test_calls_and_rounds(method, count, calls, rounds):
+@pytest.mark.parametrize(("method", "count", "calls", "rounds", "seconds"), FIGURES)
+def test_calls_rounds_and_seconds(method, count, calls, rounds, seconds):
     reranker = Reranker(method)
-    whole = reranker.plan(count).total
+    whole = reranker.plan(count, seconds_per_call=1.5).total
     assert (whole.calls, whole.rounds) == (calls, rounds)
+    assert whole.seconds == (seconds and 1.5 * seconds)
+    assert reranker.plan(count).total.seconds is None
     assert reranker.plan(0).total.calls == 0
 
 
@@ -206,23 +208,6 @@ def test_a_sample_is_estimated_as_a_dry_run_does(kind, reply):
     assert planned.input_tokens == pytest.approx(expected.input_tokens)
     assert planned.output_tokens == pytest.approx(expected.output_tokens)
     assert planned.cost == pytest.approx(expected.cost)
-
-
-TIMES = [
-    # method, concurrency, seconds
-    (Listwise(Model()), 8, 9 * 1.5),
-    (Blocks(Model()), 10, 2 * 1.5),
-    (Blocks(Model()), 1, 11 * 1.5),
-    (Graded(Model()), 8, 1.5),
-    (Endpoint("tei", base_url="http://localhost"), 2, 3.0),
-]
-
-
-@pytest.mark.parametrize(("method", "concurrency", "seconds"), TIMES)
-def test_time_is_that_of_the_rounds(method, concurrency, seconds):
-    reranker = Reranker(method, limits={"concurrency": concurrency})
-    assert reranker.plan(100).total.seconds is None
-    assert reranker.plan(100, seconds_per_call=1.5).total.seconds == seconds
 
 
 LIMITS = [
@@ -289,25 +274,19 @@ def test_local_models_and_unknown_prices_have_no_cost():
     assert Reranker(both).plan(30).total.cost is None
 
 
-def voyage(provider):
-    address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
+@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (13, 40_000), (5, 300_000)])
+def test_batches_that_are_split_by_their_tokens_count(server, count, tokens):
     prices = {"input": 1, "output": 1}
-    return {"type": "endpoint", "api": "voyage", "model": "m", "prices": prices, **address}
-
-
-@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (13, 40_000), (5, 300_000), (7, 1000)])
-def test_batches_that_are_split_by_their_tokens_count(count, tokens):
-    with FakeProvider() as provider:
-        reranker = Reranker(voyage(provider))
-        planned = reranker.plan(count, tokens_per_passage=tokens).total
-        ranking = reranker.rerank("abc " * 10, ["abc " * tokens] * count)
-        assert planned.calls == len(provider.requests)
-        reranker.close()
+    method = Endpoint("voyage", base_url=server.base_url("voyage"), prices=prices, **KEY)
+    reranker, before = Reranker(method), server.calls
+    planned = reranker.plan(count, tokens_per_passage=tokens).total
+    ranking = reranker.rerank("abc " * 10, ["abc " * tokens] * count)
+    reranker.close()
+    assert planned.calls == ranking.report.usage.calls == server.calls - before
     assert (planned.calls == 1) == (count * tokens < 480_000)
     assert planned.rounds == 1
     assert planned.input_tokens == pytest.approx(count * (tokens + 10))
     assert planned.cost == pytest.approx(count * (tokens + 10) / 1e6)
-    assert ranking.report.usage.calls == planned.calls
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,28 @@ def test_errors_are_not_stored(cache):
     assert asked(cache, "a")[:2] == (["yes"], ["a"])
 
 
-def test_questions_that_cannot_be_stored_are_asked_each_time(cache):
+def failing(_value):
+    raise RuntimeError("broken")
+
+
+OWN = {
+    # the key, dump and load of a question; the report
+    "without a key": (None, "'scripted' are not stored: its method does not say"),
+    "dump raises": (Recall(lambda: 1, failing, str), "'scripted' are not stored: dump raised"),
+    "no value of JSON": (Recall(lambda: 1, object, str), "dump raised TypeError"),
+    "nothing to dump": (Recall(lambda: 1, lambda _: None, str), None),
+    "load raises": (Recall(lambda: 1, str, failing), None),
+}
+
+
+@pytest.mark.parametrize(("recall", "message"), OWN.values(), ids=OWN)
+def test_questions_that_cannot_be_stored_are_asked_each_time(cache, recall, message):
     for _ in range(2):
-        values, sent, _ = asked(cache, "a", "a", make=lambda text: question(text=text))
-        assert (values, sent) == (["yes", "yes"], ["a", "a"])
+        values, sent, ledger = asked(
+            cache, "a", "a", make=lambda text: replace(question(text=text), recall=recall)
+        )
+        # Without a key they are not known to be equal.
+        assert (values, sent) == (["yes", "yes"], ["a"] * (2 if recall is None else 1))
+        codes = [] if message is None else ["not_cached"]
+        assert [issue.code for issue in ledger.issues] == codes
+        assert message is None or message in ledger.issues[0].message

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import logging
 import os
 import re
 import sqlite3
 import threading
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
@@ -16,10 +14,9 @@ from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
 from scripted_services import ranked_by
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
-from secondpass.effects import Ask, Completion
+from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.limits import Limits
-from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
 from secondpass.storage.store_file import StoreFile
@@ -114,18 +111,6 @@ def test_answers_about_shortened_passages_are_not_stored(path):
     assert grading(model(), path).rerank("q", TEXTS).report.usage.cached == 0
 
 
-def test_partial_answers_are_stored_as_they_are(path):
-    def three(shown):
-        return graded(dict(list(shown.items())[:3]))
-
-    llm = model(three)
-    first = grading(llm, path).rerank("q", TEXTS)
-    again = grading(llm, path).rerank("q", TEXTS)
-    assert len(llm.prompts) == 1
-    assert (again.items, again.report.issues) == (first.items, first.report.issues)
-    assert codes(again) == ["not_in_reply"]
-
-
 def test_a_row_of_another_question_is_not_accepted(path):
     reranker = grading(model(), path)
     reranker.rerank("q", TEXTS)
@@ -173,23 +158,6 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
 
 
 # ---------------------------------------------------------------------- when it fails
-
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronous):
-    mark = LAYOUT.application.to_bytes(4, "big")
-    path.write_bytes(b"SQLite format 3\0" + bytes(52) + mark + b"damaged" * 900)
-    llm = model()
-    reranker = grading(llm, path)
-    with caplog.at_level(logging.WARNING):
-        first, again = (
-            ranked_by(reranker, asynchronous, TEXTS),
-            ranked_by(reranker, asynchronous, TEXTS),
-        )
-    assert (codes(first), codes(again)) == (["cache_set_aside"], [])
-    assert "answers.sqlite.set-aside-" in first.report.issues[0].message
-    assert "cache_set_aside" in caplog.text
-    assert (first.report.status, again.report.usage.cached, len(llm.prompts)) == ("ok", 1, 1)
 
 
 def test_a_file_of_the_user_is_refused_and_not_touched(path):
@@ -305,60 +273,6 @@ def test_a_fallback_is_enough(path):
     Reranker("lexical", fallback=[{"type": "graded", "llm": model()}], cache=path)
 
 
-class Asking:
-    """A method of the user's own, which does not say what it asks."""
-
-    name = "asking"
-    score_kind = "unbounded"
-    scale = None
-
-    def __init__(self, questions):
-        self.questions = questions
-
-    def judge(self, task):
-        from secondpass.effects import Judgement
-
-        yield Ask(model(), self.questions)
-        return Judgement([float(index) for index, _ in enumerate(task.texts)], issues=())
-
-
-class Pair(ReplyFormat):
-    """A reply format with a value of its own."""
-
-    name, shape, tokens_per_document = "pair", "a word", 1
-
-    def request(self):
-        return "Reply with ONLY a word."
-
-    def read(self, completion, labels):
-        return object()
-
-
-def test_values_that_cannot_be_stored_are_reported(path):
-    from secondpass.prompts.questions import Questions
-    from secondpass.prompts.template import Prompting
-
-    llm = model()
-    prompting = Prompting().completed("role", "instruction")
-    question = Questions(task_of(TEXTS), llm, prompting, Pair()).about(range(8))
-    ranking = Reranker(Asking([question]), cache=path).rerank("q", TEXTS)
-    assert codes(ranking) == ["not_cached"]
-    assert "dump raised TypeError" in ranking.report.issues[0].message
-
-
-def test_a_broken_loader_asks_again(path):
-    from scripted_services import question
-    from secondpass.questions import Recall
-
-    def broken(_data):
-        raise RuntimeError("broken")
-
-    asked = replace(question(), recall=Recall(lambda: 1, lambda value: value, broken))
-    for _ in range(2):
-        ranking = Reranker(Asking([asked]), cache=path).rerank("q", TEXTS)
-        assert (ranking.report.usage.calls, ranking.report.usage.cached) == (1, 0)
-
-
 # ---------------------------------------------------------------------- settings
 
 
@@ -425,8 +339,7 @@ def test_a_cache_for_a_while(path):
         reranker.rerank("q", TEXTS)
         assert reranker.rerank("q", TEXTS).report.usage.cached == 1
     assert reranker.rerank("q", TEXTS).report.usage.cached == 0
-    assert reranker.to_config  # it is no part of the configuration
-    assert reranker.cache is None
+    assert reranker.cache is None  # it is no part of the configuration
     cache.delete()
     assert not list(path.parent.iterdir())
 

@@ -4,10 +4,13 @@ import time
 
 import pytest
 
+from batch_scorers import InBatches, in_twos
 from batch_scorers import drive as commands_of
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import (
+    CallBatches,
     CallScorer,
+    PartialScores,
     Pass,
     StartQuestions,
     WaitForAnswers,
@@ -222,6 +225,58 @@ def test_call_knows_when_it_is_overdue(deadlines, expected):
         assert call.seconds_left is None
     else:
         assert expected - 30 < call.seconds_left <= expected
+
+
+# ---------------------------------------------------------------------- batches
+
+
+class Raising:
+    @property
+    def score_batches(self):
+        raise LookupError
+
+
+def every_score(command):
+    if isinstance(command, CallBatches):
+        ((_, documents),) = command.requests
+        return PartialScores(dict.fromkeys(range(len(documents)), 1.0), MethodError("?"))
+    return [[1.0] * len(documents) for _, documents in command.requests]
+
+
+batched = InBatches(in_twos, score_many=list)
+COMMANDS = {
+    # scorer, texts per call at most, deadline; the command
+    "deadline": (batched, 32, 60, CallBatches),
+    "no deadline": (batched, 32, None, CallScorer),
+    "not pointwise": (batched, None, 60, CallScorer),
+    "no such method": (Raising(), 32, 60, CallScorer),
+}
+
+
+@pytest.mark.parametrize(("scorer", "most", "deadline", "kind"), COMMANDS.values(), ids=COMMANDS)
+def test_batches_are_asked_for_with_a_deadline(scorer, most, deadline, kind):
+    item = pass_of(score(scorer, 3, at_most=most), deadline=deadline)
+    ((raw,),), (command,) = commands_of([item], every_score)
+    assert type(command) is kind
+    assert (raw.values, raw.failures, raw.called) == ([1.0] * 3, [], True)
+    assert used(item) == (1, 1, 3)
+    assert command.requests == [("q", ["q0", "q1", "q2"])]
+    assert command.ledgers == [item.ledger]
+
+
+def test_each_pass_has_its_own_batches_and_clock():
+    passes = [pass_of(score(batched, 3, at_most=2), deadline=60, overdue=True) for _ in range(2)]
+    waiting = []
+
+    def outcome(command):
+        waiting.append([item.ledger.waiting for item in passes])
+        assert command.ledgers[0] is passes[len(waiting) - 1].ledger
+        assert 30 < command.seconds_left <= 60
+        return every_score(command)
+
+    results, _ = commands_of(passes, outcome)
+    assert waiting == [[False, True], [False, False]]
+    assert [raw.failures for (raw,) in results] == [[], []]
 
 
 # ---------------------------------------------------------------------- questions

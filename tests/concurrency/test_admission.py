@@ -3,6 +3,7 @@
 import heapq
 import math
 import random
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -79,7 +80,7 @@ CALLS = st.lists(
 )
 
 
-@examples(100)
+@examples(60)
 @given(CALLS, st.integers(1, 3), st.booleans())
 def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, threads, known):
     simulate(calls, threads, known=known)
@@ -94,7 +95,7 @@ def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, thread
         assert all(end <= call.claim.deadline for _, end in call.scored)
 
 
-@examples(100)
+@examples(60)
 @given(CALLS, st.integers(1, 3))
 def test_the_floor_of_an_admitted_call_is_scored_in_time(calls, threads):
     """At a known rate: before the deadline, and of a call with a target alone whenever."""
@@ -108,7 +109,7 @@ def test_the_floor_of_an_admitted_call_is_scored_in_time(calls, threads):
                 assert call.claim.floor == min(call.claim.min_depth, call.pairs)
 
 
-@examples(100)
+@examples(60)
 @given(CALLS)
 def test_a_call_alone_is_never_refused(calls):
     for number, call in enumerate(calls):
@@ -119,8 +120,16 @@ def test_a_call_alone_is_never_refused(calls):
     assert all(call.admitted for call in calls)
 
 
-@pytest.mark.parametrize("load", [0.5, 1, 2, 4, 8])
-@pytest.mark.parametrize("count", [20, 100])
+USUAL = {(20, 0.5), (20, 2), (100, 4)}
+
+
+@pytest.mark.parametrize(
+    ("count", "load"),
+    [
+        pytest.param(*row, marks=() if row in USUAL else pytest.mark.long)
+        for row in product([20, 100], [0.5, 1, 2, 4, 8])
+    ],
+)
 def test_refused_is_what_arithmetic_demands(count, load):
     """At 2,000 pairs a second, with a deadline of six times one request alone.
 

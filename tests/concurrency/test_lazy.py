@@ -1,21 +1,18 @@
 """Locks and values in forked children."""
 
-import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.concurrency.lazy import ForkLock, Lazy
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ModelLoadError
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-]
+pytestmark = [NEEDS_FORK, IGNORES_FORKS]
 
 MANY_FORKS = """
 import os, signal, sys, threading
@@ -62,20 +59,6 @@ print(number, status)
 """
 
 
-def in_child(act):
-    """Whether ``act`` returns true in a forked child, within a minute."""
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover - runs in the child
-        timer = threading.Timer(60, os._exit, [2])
-        timer.daemon = True
-        timer.start()
-        try:
-            os._exit(0 if act() else 1)
-        finally:
-            os._exit(3)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 def in_threads(act, count=8):
     """What ``act`` returns in each of some threads that start together."""
     barrier, results = threading.Barrier(count), []
@@ -117,20 +100,20 @@ def test_lock_of_the_forking_thread_stays_held():
 
     results = []
     with lock:
-        assert in_child(act)
+        assert ended_well(run_child(act))
     assert use() == "free"
 
 
 def test_collected_locks_are_forgotten():
     locks = [ForkLock() for _ in range(100)]
     del locks[1:]
-    assert in_child(lambda: locks[0].__enter__() is None)
+    assert ended_well(run_child(lambda: locks[0].__enter__() is None))
 
 
 def test_value_is_created_once_in_a_child():
     made = []
     lazy = Lazy(lambda: made.append(True) or len(made))
-    assert in_child(lambda: in_threads(lazy.get) == [1] * 8)
+    assert ended_well(run_child(lambda: in_threads(lazy.get) == [1] * 8))
     assert made == []
 
 
@@ -162,5 +145,5 @@ def test_portal_and_threads_in_a_child():
         (own,) = portals
         return own is not parents and own.submit(thread_id()).result(60) is not None
 
-    assert in_child(act)
+    assert ended_well(run_child(act))
     assert portal() is parents

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextvars
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -23,20 +21,6 @@ def test_call_inside_the_portal():
         return await portal().call(loop_here)
 
     assert portal().submit(nested()).result(60) is portal().loop
-
-
-def test_exceptions_are_raised_here():
-    async def fail():
-        raise LookupError("there")
-
-    with pytest.raises(LookupError, match="there"):
-        portal().submit(fail()).result(60)
-
-    async def use():
-        await portal().call(fail)
-
-    with pytest.raises(LookupError, match="there"):
-        asyncio.run(use())
 
 
 def test_context_is_the_callers():
@@ -68,29 +52,3 @@ def test_cancelling_the_caller_cancels_the_work():
 
     asyncio.run(use())
     assert ended.wait(60)
-
-
-EXITING = """
-import sys
-from secondpass import Reranker
-from secondpass.strategies.graded import Graded
-
-def leaves(messages):
-    sys.exit(3)
-
-settings = {"limits": {"deadline": 60}, "log_level": "debug"}
-try:
-    Reranker(Graded(leaves), **settings).rerank("q", ["a", "b"])
-except SystemExit:
-    pass
-replies = Reranker(Graded(lambda messages: "none"), **settings).rerank("q", ["a", "b"])
-print([issue.code for issue in replies.report.issues])
-"""
-
-
-def test_exiting_function_keeps_the_portal():
-    # In a separate process, because a broken portal would break other tests.
-    done = subprocess.run(
-        [sys.executable, "-c", EXITING], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.stdout.strip() == "['reply_refused']"

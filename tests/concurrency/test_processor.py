@@ -8,13 +8,6 @@ from secondpass.concurrency import processor
 from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 
 
-def write(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 @pytest.mark.parametrize(
     ("group", "files", "limit"),
     [
@@ -40,7 +33,10 @@ def write(root, files):
     ],
 )
 def test_limits_of_control_groups(tmp_path, group, files, limit):
-    write(tmp_path / "mount", files)
+    for name, text in files.items():
+        path = tmp_path / "mount" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     process = tmp_path / "cgroup"
     process.write_text(group)
     assert cpu_limit(tmp_path / "mount", process) == limit
@@ -59,6 +55,13 @@ def test_usable_cpus(monkeypatch, cores, limit, expected):
     assert usable_cpus() == expected
 
 
+@pytest.fixture
+def uncapped(monkeypatch):
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
 AMX = {"avx512f", "avx512_bf16", "amx_bf16"}
 BF16 = {"avx512f", "avx512_bf16"}
 AVX512 = {"avx512f", "avx512_vnni"}
@@ -75,9 +78,8 @@ AVX512 = {"avx512f", "avx512_vnni"}
         ("", set(), False),
     ],
 )
-def test_bfloat16_is_fast(monkeypatch, vendor, flags, expected):
-    _without_caps(monkeypatch)
-    monkeypatch.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))
+def test_bfloat16_is_fast(uncapped, vendor, flags, expected):
+    uncapped.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))
     assert has_fast_bfloat16() is expected
 
 
@@ -94,21 +96,14 @@ def test_bfloat16_is_fast(monkeypatch, vendor, flags, expected):
         ("ONEDNN_MAX_CPU_ISA", "ALL", True, True),
     ],
 )
-def test_capped_instructions(monkeypatch, variable, cap, intel, amd):
-    _without_caps(monkeypatch)
-    monkeypatch.setenv(variable, cap)
-    monkeypatch.setattr(processor, "_processor", lambda: ("GenuineIntel", frozenset(AMX)))
-    assert has_fast_bfloat16() is intel
-    monkeypatch.setattr(processor, "_processor", lambda: ("AuthenticAMD", frozenset(BF16)))
-    assert has_fast_bfloat16() is amd
+def test_capped_instructions(uncapped, variable, cap, intel, amd):
+    uncapped.setenv(variable, cap)
+    for vendor, flags, fast in (("GenuineIntel", AMX, intel), ("AuthenticAMD", BF16, amd)):
+        uncapped.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))  # noqa: B023
+        assert has_fast_bfloat16() is fast
 
 
-def _without_caps(monkeypatch):
-    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def test_the_processor_is_read_once_from_linux():
+def test_the_processor_is_read_from_linux():
     vendor, flags = processor._processor()
     assert bool(vendor) == bool(flags)
 

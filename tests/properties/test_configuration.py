@@ -29,8 +29,11 @@ ANNOTATIONS = {"title", "description", "default", "not"}
 """Keywords that any schema may have. ``not`` is a filter."""
 
 BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-
 KEYWORDS = {
+    "$ref": {"$ref"},
+    "anyOf": {"anyOf"},
+    "const": {"const"},
+    "enum": {"enum"},
     "object": {"properties", "required", "additionalProperties", "propertyNames", "maxProperties"},
     "array": {"items", "minItems", "maxItems"},
     "integer": BOUNDS,
@@ -38,60 +41,47 @@ KEYWORDS = {
     "string": {"minLength", "maxLength", "pattern"},
     "boolean": set(),
     "null": set(),
+    None: set(),
 }
+"""Those that :func:`fitting` follows, by the first of these that a schema has, or its type."""
 
 
 def fitting(schema, definitions, depth=0):
     """A strategy of values that the schema allows."""
-    values = _fitting(schema, definitions, depth)
+    kind = next((name for name in KEYWORDS if name in schema), schema.get("type"))
+    if unknown := set(schema) - KEYWORDS[kind] - ANNOTATIONS - {"type"}:
+        raise NotImplementedError(f"no values for {sorted(unknown)} in {schema}")
+    values = BY_KIND[kind](schema, definitions, depth)
     if "not" not in schema:
         return values
     unwanted = jsonschema.Draft202012Validator({**schema["not"], "$defs": definitions})
     return values.filter(lambda value: not unwanted.is_valid(value))
 
 
-def _fitting(schema, definitions, depth):
-    if "$ref" in schema:
-        _only(schema, {"$ref"})
-        target = definitions
-        for step in schema["$ref"].removeprefix("#/$defs/").split("/"):
-            target = target[step]
-        return st.deferred(lambda: fitting(target, definitions, depth))
-    if "anyOf" in schema:
-        _only(schema, {"anyOf"})
-        options = schema["anyOf"]
-        if depth > 4:  # cascades of cascades end
-            shallow = [o for o in options if "enum" in o or o.get("type") not in {None, "object"}]
-            options = shallow or options[:1]
-        return st.one_of([fitting(option, definitions, depth) for option in options])
-    if "const" in schema:
-        _only(schema, {"const"})
-        return st.just(schema["const"])
-    if "enum" in schema:
-        _only(schema, {"enum", "type"})
-        return st.sampled_from(schema["enum"])
-    if "type" not in schema:
-        _only(schema, set())
-        return FREE
-    _only(schema, {"type"} | KEYWORDS[schema["type"]])
-    return BY_TYPE[schema["type"]](schema, definitions, depth)
+def _reference(schema, definitions, depth):
+    target = definitions
+    for step in schema["$ref"].removeprefix("#/$defs/").split("/"):
+        target = target[step]
+    return st.deferred(lambda: fitting(target, definitions, depth))
 
 
-def _only(schema, keywords):
-    if unknown := set(schema) - keywords - ANNOTATIONS:
-        raise NotImplementedError(f"no values for {sorted(unknown)} in {schema}")
+def _any_of(schema, definitions, depth):
+    options = schema["anyOf"]
+    if depth > 4:  # cascades of cascades end
+        shallow = [o for o in options if "enum" in o or o.get("type") not in {None, "object"}]
+        options = shallow or options[:1]
+    return st.one_of([fitting(option, definitions, depth) for option in options])
 
 
 def _object(schema, definitions, depth):
     properties = schema.get("properties", {})
-    required = schema.get("required", [])
     if set(properties) == {"env", "default"}:
         return _variable(properties["default"], definitions, depth)
     if not properties:
         return _mapping(schema, definitions, depth)
-    _only(schema, {"type", "properties", "required", "additionalProperties"})
+    assert not schema.keys() & {"propertyNames", "maxProperties"}
     parts = {name: fitting(part, definitions, depth + 1) for name, part in properties.items()}
-    needed = {name: parts.pop(name) for name in required}
+    needed = {name: parts.pop(name) for name in schema.get("required", [])}
     some = (
         st.lists(st.sampled_from(sorted(parts)), max_size=3, unique=True) if parts else st.just([])
     )
@@ -101,7 +91,7 @@ def _object(schema, definitions, depth):
 
 
 def _mapping(schema, definitions, depth):
-    _only(schema, {"type", "additionalProperties", "propertyNames", "maxProperties"})
+    assert "required" not in schema
     inner = schema.get("additionalProperties", True)
     if inner is False:
         return st.just({})
@@ -155,7 +145,11 @@ def _string(schema, _definitions, _depth):
     return st.sampled_from(words)
 
 
-BY_TYPE = {
+BY_KIND = {
+    "$ref": _reference,
+    "anyOf": _any_of,
+    "const": lambda schema, *_: st.just(schema["const"]),
+    "enum": lambda schema, *_: st.sampled_from(schema["enum"]),
     "object": _object,
     "array": _array,
     "integer": _integer,
@@ -163,6 +157,7 @@ BY_TYPE = {
     "string": _string,
     "boolean": lambda *_: st.booleans(),
     "null": lambda *_: st.none(),
+    None: lambda *_: FREE,
 }
 
 

@@ -122,7 +122,7 @@ def check(body: Any, api: str, question: str) -> None:
     st.sampled_from(["openai", "systemone", "google"]),
     st.sampled_from(["graded", "yes_no"]),
 )
-@examples(300)
+@examples(100)
 def test_every_score_is_a_stated_probability(body, api, question):
     check(body, api, question)
 

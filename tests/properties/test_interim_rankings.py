@@ -64,31 +64,28 @@ cascades = st.builds(
     st.lists(strategies, min_size=2, max_size=3),
     st.integers(4, 12),
 )
+
+
+def reranker_of(method, floor, **settings):
+    if getattr(method, "score_kind", None) == "rank":
+        floor = None
+    limits = {"retries": 0, "repair": 0}
+    return Reranker(method, floor=floor, limits=limits, log_level="debug", **settings)
+
+
+ORDERS = [None, "lost_in_the_middle", {"type": "tiers", "field": "a", "tiers": ["x"]}]
 rerankers = st.builds(
-    lambda method, fallback, blend, passages, depth, floor, order, tail, dedupe, top_k: Reranker(
-        method,
-        fallback=fallback,
-        blend=blend and {"original": blend, "normalize": "minmax"},
-        passages=passages,
-        depth=depth,
-        floor=None if getattr(method, "score_kind", None) == "rank" else floor,
-        order=order,
-        tail=tail,
-        dedupe=dedupe,
-        top_k=top_k,
-        limits={"retries": 0, "repair": 0},
-        log_level="debug",
-    ),
-    st.sampled_from([strategies, cascades]).flatmap(lambda chosen: chosen),
-    st.lists(strategies, max_size=1),
-    st.sampled_from([None, 0.5]),
-    st.sampled_from([None, {"size": 5}]),
-    st.sampled_from([None, 7]),
+    reranker_of,
+    strategies | cascades,
     st.sampled_from([None, 0.4]),
-    st.sampled_from([None, "lost_in_the_middle", {"type": "tiers", "field": "a", "tiers": ["x"]}]),
-    st.sampled_from(["keep", "drop"]),
-    st.booleans(),
-    st.sampled_from([None, 3]),
+    fallback=st.lists(strategies, max_size=1),
+    blend=st.sampled_from([None, {"original": 0.5, "normalize": "minmax"}]),
+    passages=st.sampled_from([None, {"size": 5}]),
+    depth=st.sampled_from([None, 7]),
+    order=st.sampled_from(ORDERS),
+    tail=st.sampled_from(["keep", "drop"]),
+    dedupe=st.booleans(),
+    top_k=st.sampled_from([None, 3]),
 )
 lists = st.lists(
     st.builds(
@@ -115,7 +112,7 @@ async def streamed(reranker, candidates):
     return [ranking async for ranking in reranker.astream("query", candidates)]
 
 
-@examples(50)
+@examples(30)
 @given(rerankers, lists)
 def test_interim_rankings_are_permutations_and_the_last_is_that_of_arerank(reranker, candidates):
     rankings = asyncio.run(streamed(reranker, candidates))

@@ -1,7 +1,6 @@
 """A connection to a SQLite file: failures, interrupts, threads and forks."""
 
 import gc
-import os
 import sqlite3
 import threading
 import weakref
@@ -9,8 +8,12 @@ from contextlib import closing
 
 import pytest
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.storage import files
 from secondpass.storage.files import Connection, connect
+
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 @pytest.fixture
@@ -94,18 +97,11 @@ def test_one_thread_at_a_time(connection):
     assert (connection.run(count), set(most)) == (8, {1})
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@NEEDS_FORK
+@IGNORES_FORKS
 def test_a_fork_closes_it_in_both(connection):
     connection.run(write)
-    seen = []
-    after = os.fork()
-    if after == 0:
-        try:
-            seen.append(not connection._opened and connection.run(count) == 1)
-        finally:
-            os._exit(0 if seen == [True] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(after, 0)[1]) == 0
+    assert ended_well(run_child(lambda: not connection._opened and connection.run(count) == 1))
     assert not connection._opened
     assert connection.run(count) == 1
 

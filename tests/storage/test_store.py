@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,13 +183,6 @@ def test_a_file_that_was_set_aside_is_reported_once(store, kind, path, get, put)
     assert get(store) == kind.values(0, 1)
 
 
-def _raises(error):
-    def failing(*_args):
-        raise error
-
-    return failing
-
-
 FAILURES = {
     "a full disk": (sqlite3.OperationalError("disk is full"), "disk is full"),
     "another user's file": (PermissionError(1, "Not permitted", "/home/a"), "Not permitted"),
@@ -200,7 +194,7 @@ FAILURES = {
 @pytest.mark.parametrize(("error", "reason"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_reported_until_it_ends(store, kind, get, put, error, reason, monkeypatch):
     put(store, kind.values(0, 1))
-    monkeypatch.setattr(StoreFile, "_update", _raises(error))
+    monkeypatch.setattr(StoreFile, "_update", Mock(side_effect=error))
     put(store, kind.values(1, 2))
     assert get(store) == kind.values(0, 1)  # reading goes on
     for _ in range(2):

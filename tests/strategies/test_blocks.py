@@ -1,23 +1,14 @@
 """Blocks: their design, how their orders are joined, and what counts if some have no answer."""
 
-import json
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, best_first, failing, in_answer, numbered, play, ranked, shown_in, task_of
-from sampling import examples
+from fakes import Model, best_first, failing, judge, numbered, ranked, task_of
 from secondpass import Reranker
 from secondpass.effects import Call, Left
-from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Prices
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
-
-
-def judge(method, texts, reply=ranked):
-    return play(method.judge(task_of(texts)), in_answer(reply))
 
 
 @given(st.integers(1, 150), st.integers(2, 25), st.integers(2, 4))
@@ -125,33 +116,3 @@ def test_blocks_that_the_pace_of_an_earlier_stage_does_not_allow_are_left_out():
 
     plan = Blocks(Model()).judge(task_of(numbered(range(100)), call=Late()))
     assert len(next(plan).questions) == 8
-
-
-@examples(25)
-@given(st.integers(2, 60), st.integers(2, 9), st.integers(2, 3), st.integers(0, 10**6))
-def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
-    draw = random.Random(seed)
-
-    def reply(passages):
-        labels = list(passages)
-        draw.shuffle(labels)
-        kind = draw.randrange(5)
-        if kind == 0:
-            return LLMError("the server is down", "server_error")
-        keep = draw.randrange(len(labels) + 1) if kind == 1 else None
-        return json.dumps({"ranking": labels[:keep]})
-
-    try:
-        judgement, asks = judge(
-            Blocks(Model(), block=block, copies=copies), numbered(range(count)), reply
-        )
-    except MethodError:
-        return
-    scored = best_first(judgement)
-    assert len({judgement.scores[index] for index in scored}) == len(scored)
-    assert judgement.unjudged.isdisjoint(scored)
-    assert all(
-        len(shown_in(question.request)) <= max(block, 20)
-        for ask in asks
-        for question in ask.questions
-    )

@@ -1,7 +1,5 @@
 """Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
 
-import math
-
 import pytest
 
 from fakes import (
@@ -11,21 +9,18 @@ from fakes import (
     Model,
     always,
     graded,
+    judge,
     number_of,
     numbered,
-    play,
     raising,
-    ranked,
     shown_in,
-    task_of,
 )
 from secondpass import ConfigurationError, MethodError, Reranker, RerankError, config
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.ranking.methods import to_method
-from secondpass.strategies.cascade import Cascade, CascadeStage, scored_order
+from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
-from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
 
 DOWN = LLMError("the server failed", "server_error")
@@ -65,28 +60,24 @@ def test_later_stages_stand_first():
     assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (2, 2, 6)
 
 
-def test_single_candidate_left_alone():
-    alone = Graded(Model(), judge_single=False)
-    method = cascade((alone, None), (Listwise(Model(ranked)), 20))
-    ranking = Reranker(method, strict=True).rerank("q", ["5 wombats"])
-    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
-    assert (ranking[0].status, ranking[0].rerank_score) == ("tail", None)
-    # What a stage failed to judge was not left alone.
-    failing = cascade((Answering(lambda n: None), None), (alone, None))
-    ranking = Reranker(failing, log_level="debug").rerank("q", ["5 wombats"])
-    assert (ranking.report.status, ranking[0].status) == ("unchanged", "unjudged")
+def test_what_a_stage_leaves_alone_stays_so_unless_another_one_scores_it():
+    alone, both = (Judging(Judgement([None] * n, beyond=frozenset(range(n)))) for n in (1, 2))
+    judgement, _ = judge(cascade((alone, None), (alone, 1), (Judging(Judgement([1.0])), 1)), ["a"])
+    assert (list(judgement.scores), judgement.beyond) == ([1.0], frozenset())
+    judgement, _ = judge(cascade((both, 2), (alone, 1)), ["a", "b"])
+    assert judgement.beyond == {0, 1}
+    # What another stage failed to judge was not left alone.
+    failing = Judging(MethodError("it is shut", "shut"))
+    judgement, _ = judge(cascade((failing, None), (alone, None)), ["a"])
+    assert (judgement.beyond, judgement.unjudged) == (frozenset(), {0})
 
 
 # ---------------------------------------------------------------------- errors
 
 FAILING = {
     "raises": Answering(raising(RuntimeError("sk-secret"))),
-    "raises a method error": Answering(raising(MethodError("no", "no_way"))),
     "none": Answering(lambda n: None),
-    "all nan": Answering(lambda n: [math.nan] * n),
     "a model that is down": Graded(Model(always(DOWN))),
-    "a model that talks": Graded(Model(always("I would say the second."))),
-    "a listwise model that is down": Listwise(Model(always(DOWN))),
 }
 
 
@@ -176,11 +167,12 @@ def test_order_is_kept_if_no_stage_scores(other, first):
     assert "hard" in {issue.code for issue in ranking.report.issues}
 
 
-def test_span_of_the_last_stage_that_has_one():
+def test_span_and_spread_of_the_last_stage_that_has_one():
     first = Judging(Judgement([1.0, 2.0, 3.0], spans=[(0, 1), (1, 2), None]))
-    last = Judging(Judgement([2.0, 1.0], spans=[(1, 2), None]))
+    last = Judging(Judgement([2.0, 1.0], spans=[(1, 2), None], spreads=[None, 0.5]))
     ranking = Reranker(cascade((first, None), (last, 2))).rerank("q", ["ab", "cd", "ef"])
     assert {item.text: item.span for item in ranking} == {"ef": (1, 2), "cd": (1, 2), "ab": (0, 1)}
+    assert {item.text: item.spread for item in ranking} == {"ef": None, "cd": 0.5, "ab": None}
 
 
 # ---------------------------------------------------------------------- settings
@@ -217,11 +209,6 @@ def test_wrong_stages(stages, message):
         Reranker({"type": "cascade", "stages": stages})
 
 
-def test_cost_limit_needs_all_prices():
-    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
-        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
-
-
 # ---------------------------------------------------------------------- life
 
 
@@ -245,7 +232,7 @@ def test_issues_of_stages():
     named = Issue("named", "likewise", (0,), (), "inner")
     stages = (Judging(Judgement([1.0, None], issues=[own, named])), 2)
     method = cascade(stages, (Answering(raising(MethodError("it is shut", "shut"))), 2))
-    judgement, _ = play(method.judge(task_of(["a", "b"])), None)
+    judgement, _ = judge(method, ["a", "b"])
     assert judgement.issues == [
         Issue("own", "as it was", (1,), ("b",), "judging"),
         Issue("named", "likewise", (0,), (), "inner"),
@@ -253,16 +240,6 @@ def test_issues_of_stages():
     ]
     assert judgement.stage_scores == [(1.0,), ()]
     assert method.scale is None
-
-
-def test_left_alone_stays_so():
-    alone = Judging(Judgement([None], beyond=frozenset({0})))
-    method = cascade((alone, None), (alone, 1), (Judging(Judgement([1.0])), 1))
-    judgement, _ = play(method.judge(task_of(["a"])), None)
-    assert (list(judgement.scores), judgement.beyond) == ([1.0], frozenset())
-    both = Judging(Judgement([None, None], beyond=frozenset({0, 1})))
-    judgement, _ = play(cascade((both, 2), (alone, 1)).judge(task_of(["a", "b"])), None)
-    assert judgement.beyond == {0, 1}
 
 
 def test_depths_are_dumped_beside_the_methods():
@@ -312,16 +289,3 @@ def test_an_instruction_that_no_stage_takes_is_reported(case):
     method = cascade(*((to_method(method), None) for method in methods))
     assert told(method, instruction="prefer owls") == unused
     assert told(method) == []
-
-
-@pytest.mark.parametrize(
-    ("scores", "original", "order"),
-    [
-        ([0.1, None, 0.9, 0.1], None, [2, 0, 3]),
-        ([None, None], None, []),
-        ([0.1, 0.2, 0.9], 1.0, [0, 1, 2]),
-        ([0.0, 0.1, 1.0], 0.5, [0, 2, 1]),
-    ],
-)
-def test_scored_order(scores, original, order):
-    assert scored_order(Judgement(scores, original=original)) == order

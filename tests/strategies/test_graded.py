@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fakes import Model, graded, in_answer, number_of, numbered, play, shown_in, task_of
+from fakes import Model, graded, judge, number_of, numbered, shown_in
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded
@@ -20,10 +20,6 @@ SIZES = [
 
 def texts_of(count):
     return numbered([index % 11 for index in range(count)])
-
-
-def judge(method, texts, reply=graded):
-    return play(method.judge(task_of(texts)), in_answer(reply))
 
 
 def grades(**changes):
@@ -42,7 +38,7 @@ def grades(**changes):
 @pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
 def test_batches_in_one_round(count, batch_size, sizes):
     texts = texts_of(count)
-    judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts)
+    judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts, graded)
     assert len(asks) == 1
     assert [question.documents for question in asks[0].questions] == sizes
     passages = [
@@ -55,27 +51,18 @@ def test_batches_in_one_round(count, batch_size, sizes):
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
 @pytest.mark.parametrize(
-    ("settings", "reply"),
-    [
-        ({}, lambda key, grades: grades),
-        ({"whole": True}, lambda key, grades: grades),
-        (
-            {"reply": "pairs"},
-            lambda key, grades: {"grades": [{key: one, "score": grades[one]} for one in grades]},
-        ),
-        (
-            {"reply": "pairs", "bare": True},
-            lambda key, grades: [{key: one, "score": grades[one]} for one in grades],
-        ),
-    ],
+    "settings", [{}, {"whole": True}, {"reply": "pairs"}, {"reply": "pairs", "bare": True}]
 )
-def test_reply_formats_and_labels(labels, settings, reply):
-    def says(passages):
+def test_reply_formats_and_labels(labels, settings):
+    def reply(passages):
         key = "index" if labels.startswith("index") else "id"
-        return json.dumps(reply(key, {one: number_of(passages[one]) for one in passages}))
+        pairs = [{key: one, "score": number_of(text)} for one, text in passages.items()]
+        if not settings.get("reply"):
+            return graded(passages)
+        return json.dumps(pairs if settings.get("bare") else {"grades": pairs})
 
     method = Graded(Model(), labels=labels, **settings)
-    judgement, asks = judge(method, numbered([3, 9, 5]), says)
+    judgement, asks = judge(method, numbered([3, 9, 5]), reply)
     assert judgement.scores == [3.0, 9.0, 5.0]
     prompt = asks[0].questions[0].request
     assert (prompt.schema is None) == bool(settings.get("bare"))

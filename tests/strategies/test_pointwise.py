@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, in_answer, number_of, numbered, play, task_of
+import fakes
+from fakes import Model, number_of, numbered
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, MethodError
@@ -31,18 +32,23 @@ def model(reply=yes_or_no):
 
 
 def judge(texts, reply=yes_or_no, **settings):
-    return play(Pointwise(model(), **settings).judge(task_of(texts)), in_answer(reply))
+    return fakes.judge(Pointwise(model(), **settings), texts, reply)
 
 
-def test_each_candidate_is_asked_about_alone():
-    judgement, (ask,) = judge(numbered([30, 90, 50]))
+@pytest.mark.parametrize("words", [("Yes", "No"), ("true", "False")], ids=" ".join)
+def test_each_candidate_is_asked_about_alone(words):
+    def reply(passages):
+        yes = number_of(*passages.values()) / 100
+        return completion({words[0].upper(): yes, words[1]: 1 - yes})
+
+    judgement, (ask,) = judge(numbered([30, 90, 50]), reply, words=words)
     assert list(judgement.scores) == pytest.approx([0.3, 0.9, 0.5])
     assert (judgement.unjudged, judgement.issues) == (frozenset(), [])
     prompts = [question.request for question in ask.questions]
     assert all(prompt.turns[0].text.count("wombats</doc>") == 1 for prompt in prompts)
     assert {prompt.logprobs for prompt in prompts} == {20}
     assert all(prompt.needs_logprobs and prompt.schema is None for prompt in prompts)
-    assert "Reply with ONLY one word: Yes or No." in prompts[0].turns[0].text
+    assert f"Reply with ONLY one word: {' or '.join(words)}." in prompts[0].turns[0].text
 
 
 SCORES = {
@@ -109,16 +115,6 @@ def test_without_a_usable_answer_there_is_no_score(reply, code):
     with pytest.raises(MethodError) as caught:
         judge(texts, lambda shown: reply)
     assert caught.value.code == code
-
-
-def test_words_of_your_own():
-    def reply(passages):
-        yes = number_of(*passages.values()) / 100
-        return completion({"true": yes, "False": 1 - yes})
-
-    judgement, (ask,) = judge(numbered([30, 90]), reply, words=("True", "False"))
-    assert list(judgement.scores) == pytest.approx([0.3, 0.9])
-    assert "ONLY one word: True or False." in ask.questions[0].request.turns[0].text
 
 
 @pytest.mark.parametrize("words", [("Yes", "yes"), ("Yes", " YES\n"), (" ", "No"), ("Yes", "\t")])

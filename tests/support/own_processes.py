@@ -28,12 +28,11 @@ class OwnProcesses:
     def titles(self):
         """Their command lines, by process id."""
         found = {}
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal():
-                with contextlib.suppress(OSError):
-                    if self._mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                        title = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                        found[int(folder.name)] = title.decode(errors="replace").strip()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self._mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    title = (folder / "cmdline").read_text(errors="replace")
+                    found[int(folder.name)] = title.replace("\0", " ").strip()
         return found
 
     def kill(self):

@@ -10,13 +10,7 @@ from typing import Any
 
 from secondpass import Ranking, Reranker
 
-KEYS = {
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-}
+KEYS = {"rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status"}
 """The metadata keys that adapters add."""
 
 

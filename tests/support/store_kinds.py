@@ -34,13 +34,13 @@ class Kind:
         with self.opened(path) as file:
             file.put_many(self.values(0, len(KEYS)))
 
-    def count(self, path):
-        with closing(sqlite3.connect(path)) as connection:
-            return connection.execute(f"SELECT count(*) FROM {self.layout.table}").fetchone()[0]
-
     def change(self, path, statement):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute(statement.format(table=self.layout.table))
+            return connection.execute(statement.format(table=self.layout.table)).fetchall()
+
+    def count(self, path):
+        [(count,)] = self.change(path, "SELECT count(*) FROM {table}")
+        return count
 
 
 KINDS = {

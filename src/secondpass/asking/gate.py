@@ -27,7 +27,6 @@ class Gate:
         self._slots: WeakKeyDictionary[AbstractEventLoop, Slots] = WeakKeyDictionary()
 
     def in_this_loop(self) -> Slots:
-        """The slots of the running event loop."""
         import asyncio  # costs more to import than the rest of secondpass together
 
         running = asyncio.get_running_loop()
@@ -68,11 +67,7 @@ class Slots:
         self._count = 0
 
     def taken(self, ranking: object = None) -> _Taken:
-        """An asynchronous context manager that holds a slot for a question of a ranking.
-
-        Raises:
-            NestedCallError: on entering, if the wait would never end.
-        """
+        """Holds a slot for a question of a ranking; a NestedCallError if it would never get one."""
         return _Taken(self, ranking)
 
     def release(self, slot: object) -> None:
@@ -82,7 +77,6 @@ class Slots:
             self._serve()
 
     async def take(self, ranking: object) -> object:
-        """Wait for a slot."""
         import asyncio
 
         slot, loop = object(), asyncio.get_running_loop()
@@ -145,7 +139,6 @@ class Slots:
         return held, 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
 
     def _serve(self) -> None:
-        """Give free slots to those who wait."""
         while self._waiting and len(self._holders) < self._width:
             self._waiting = [one for one in self._waiting if not one.loop.is_closed()]
             ready = [one for one in self._waiting if one.loop.is_running()]

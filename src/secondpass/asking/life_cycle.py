@@ -17,15 +17,7 @@ from secondpass.ranking.scoring import ScorerMethod
 def check_methods(
     methods: Sequence[Method], limits: Limits, cache: ResponseCache | None, log_level: str
 ) -> None:
-    """Check that methods can be used with these limits and this cache.
-
-    Each that lacks packages, while another can run, is logged.
-
-    Raises:
-        ConfigurationError: a language model has no prices, for a cost limit; or there is a cache,
-            and no answer could be stored.
-        MissingExtraError: all methods lack packages.
-    """
+    """Check prices, the cache and packages; log each method that lacks some if another can run."""
     if limits.cost is not None:
         check_prices(methods)
     if cache is not None and not any(map(is_storable, services(methods))):
@@ -50,12 +42,9 @@ def check_prices(methods: Iterable[Method]) -> None:
 
 
 def services(methods: Iterable[Method]) -> Iterator[Any]:
-    """The services that methods ask; None for each method that does not state its services.
-
-    Scorers ask none. A method that runs others has these as ``methods``.
-    """
+    """The services that methods ask; None for each method that does not state its services."""
     for method in methods:
-        if parts := getattr(method, "methods", None):
+        if parts := getattr(method, "methods", None):  # that it runs
             yield from services(parts)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
@@ -70,11 +59,7 @@ def is_storable(service: Any) -> bool:
 
 
 def check_installed(methods: Iterable[Method]) -> list[MissingExtraError | None]:
-    """For each method, the error if its packages are missing.
-
-    Raises:
-        MissingExtraError: all methods lack packages; this is the error of the first.
-    """
+    """For each method, the error if its packages are missing; raises the first if all are."""
     errors = [_missing(method) for method in methods]
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
@@ -95,11 +80,7 @@ def runnable(stages: Sequence[Stage]) -> Stage:
 
 
 def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
-    """Load the models of the first method that can be loaded; return whether it is the first.
-
-    Raises:
-        ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
-    """
+    """Load the first method that can be loaded, or raise; return whether it is the first of all."""
     first_error: Exception | None = None
     for method in methods:
         try:
@@ -114,13 +95,11 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
 
 
 def close_all(methods: Iterable[Method]) -> None:
-    """Release the models and connections of all methods."""
     for method in methods:
         call_if_present(inner(method), "close")
 
 
 def call_if_present(owner: object, name: str) -> None:
-    """Call an optional method."""
     function = getattr(owner, name, None)
     if function is not None:
         function()

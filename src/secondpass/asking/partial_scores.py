@@ -27,13 +27,9 @@ class BatchScores:
         self._lock = threading.Lock()
 
     def add(self, batch: object) -> bool:
-        """Add all scores of a batch; False, without adding them, if scores were taken before.
+        """Add a batch of (0, index of the document, score); False if scores were taken before.
 
-        A batch has tuples (0, index of the document, score).
-
-        Raises:
-            MethodError: the batch has another form, or a document that is unknown or was scored
-                before. Nothing is added, and documents with two scores have none.
+        Of a batch that raises a MethodError nothing is added; a document with two scores has none.
         """
         if not isinstance(batch, Iterable):
             message = f"score_batches yielded {with_article(type(batch).__name__)}, not a list"
@@ -67,7 +63,6 @@ class BatchScores:
 
     @property
     def has_scores(self) -> bool:
-        """Whether there is a score that can be used."""
         with self._lock:
             return any(map(is_finite, self._scores.values()))
 
@@ -78,7 +73,6 @@ class BatchScores:
         return PartialScores(self._scores, self._error)
 
     def _read(self, row: Any) -> tuple[int, Any]:
-        """The index of the document, and its score."""
         try:
             request, document, score = row
             indices = operator.index(request), operator.index(document)
@@ -106,11 +100,7 @@ class LatestLists:
         self._lock = threading.Lock()
 
     def add(self, lists: object) -> bool:
-        """Replace the lists; False, without replacing them, if they were taken before.
-
-        Raises:
-            MethodError: these are not lists of scores for the requests. Nothing is replaced.
-        """
+        """Replace the lists, if they are valid; False if they were taken before."""
         latest = read_lists(lists, self._lengths)
         with self._lock:
             if not self.taken:
@@ -129,10 +119,7 @@ class LatestLists:
         return any(one.original == 1 or any(map(is_finite, one.scores)) for one in lists)
 
     def take(self) -> list[PartialList] | MethodError:
-        """Return the latest lists. They are not replaced afterwards.
-
-        A MethodError if there are none, or if the scorer failed and there are several requests.
-        """
+        """The latest lists, or an error: if there are none, or the scorer failed for several."""
         with self._lock:
             self.taken = True
         error = self._error
@@ -144,14 +131,10 @@ class LatestLists:
 
 
 def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
-    """Copy and validate what ``score_lists`` yields, except for the scores.
+    """Copy and validate what ``score_lists`` yields, except for the scores; may raise MethodError.
 
     Invalid issues, weights and spans are dropped, with an issue. ``lengths`` are the characters of
     each document of each request.
-
-    Raises:
-        MethodError: it is not a list with one :class:`ListScores` per request, or one of these does
-            not have as many scores as there are documents.
     """
     results = to_list(lists, len(lengths))
     return [_read_list(result, sizes) for result, sizes in zip(results, lengths, strict=True)]

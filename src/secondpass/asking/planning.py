@@ -37,23 +37,14 @@ from secondpass.types import Candidate, ScoreKind
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one model is expected to take.
+    """What one model is expected to take."""
 
-    Attributes:
-        model: its name, as in reports.
-        calls: questions to a service; 0 for a local model.
-        pairs: query-document pairs that it is asked about, or scores.
-        input_tokens: estimated, at four bytes per token; None for a local model.
-        output_tokens: the same for replies, without reasoning.
-        cost: of these tokens, in the currency of the prices; None without prices.
-    """
-
-    model: str
-    calls: int = 0
-    pairs: int = 0
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    cost: float | None = None
+    model: str  # its name, as in reports
+    calls: int = 0  # questions to a service; 0 for a local model
+    pairs: int = 0  # query-document pairs that it is asked about, or scores
+    input_tokens: float | None = None  # at four bytes per token; None for a local model
+    output_tokens: float | None = None  # of replies, without reasoning
+    cost: float | None = None  # of these tokens, in the currency of the prices
 
     def times(self, factor: float) -> Expected:
         """All numbers multiplied by ``factor``; calls and pairs are rounded."""
@@ -105,7 +96,6 @@ class SimulatedLedger(Ledger):
 
     @property
     def seconds(self) -> float:
-        """Simulated seconds since the start."""
         return self.elapsed
 
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
@@ -131,10 +121,7 @@ class DryRun:
 
 
 def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
-    """Run a plan to its end without calling anything, within the limits of the ledger.
-
-    The deadline is kept to if the ledger has ``seconds_per_call``.
-    """
+    """Run a plan to its end without calling anything, within the limits of the ledger."""
     run = DryRun()
     result: Any = None
     try:
@@ -214,12 +201,9 @@ class Trial(NamedTuple):
 
 
 def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
-    """Dry runs of the methods that a method runs successively, or of the method itself.
-
-    A method that runs others has a member ``parts``, which returns these with their tasks.
-    """
+    """Dry runs of the methods that a method runs successively, or of the method itself."""
     task = replace(task, call=PassCall(ledger))
-    parts = getattr(method, "parts", None)
+    parts = getattr(method, "parts", None)  # which returns those methods with their tasks
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
@@ -235,10 +219,7 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
 def planned(
     stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
 ) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
-    """What a ranking would take, and the limits that this exceeds; nothing without a task.
-
-    It is planned with the first of the stages whose packages are installed.
-    """
+    """What a ranking would take, and the limits that this exceeds; nothing without a task."""
     if task is None:
         return (), ()
     method, limited = _first_runnable(stages, limits, seconds_per_call)
@@ -278,13 +259,10 @@ def _first_runnable(
 
 
 def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
-    """What the method of a dry run without limits would take.
-
-    If a question has no assumed answer, it is not known what the method asks after it.
-    """
+    """What the method of a dry run without limits would take."""
     run, name, count = trial.run, trial.method.name, len(trial.task.texts)
     expected = total(run.uses)
-    if run.unanswered:
+    if run.unanswered:  # what the method asks afterwards is not known
         return PlannedStage(name, count, None, None, expected.pairs, shortened=run.shortened)
     seconds: float | None = None
     if seconds_per_call is not None and run.rounds:
@@ -316,7 +294,6 @@ def _left_out(stage: PlannedStage, limited: DryRun) -> int | None:
 
 
 def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...]:
-    """The limits that leave less than is needed."""
     tokens: float | None = None
     if needs.input_tokens is not None and needs.output_tokens is not None:
         tokens = needs.input_tokens + needs.output_tokens
@@ -345,7 +322,6 @@ class Recorder:
         self.task: Task | None = None
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """Store the task."""
         self.task = task
         count = len(task.texts)
         return Judgement([None] * count, beyond=frozenset(range(count)))

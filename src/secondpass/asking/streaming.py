@@ -14,14 +14,8 @@ T = TypeVar("T")
 async def stream(work: Callable[[Callable[[T], None]], Awaitable[T]]) -> AsyncGenerator[T, None]:
     """Yield what the work passes to its listener, as soon as possible, and then its result.
 
-    The work runs in a separate task, so that it does not wait for a slow consumer. The task is
-    cancelled when the generator is closed.
-
-    Args:
-        work: called with the listener, in the event loop.
-
-    Raises:
-        BaseException: what the work raises, after all earlier results were yielded.
+    The work, a function of the listener, runs in a separate task, so that it does not wait for a
+    slow consumer. Closing the generator cancels it. What it raises comes after its results.
     """
     results: asyncio.Queue[T | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(results.put_nowait))

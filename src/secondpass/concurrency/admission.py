@@ -35,33 +35,19 @@ Key: TypeAlias = tuple[float, ...]
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """What one call claims of a shared scorer. Times are values of ``time.monotonic()``.
+    """What one call claims of a shared scorer. Times are values of ``time.monotonic()``."""
 
-    Attributes:
-        deadline: time at which its scores are used; infinity for none.
-        target: time at which they should be used; infinity for none.
-        min_depth: pairs that are scored in spite of the target.
-        asked: when its ranking made the call, which may have waited for a thread since.
-        pairs: number of all its pairs.
-        floor: the first pairs, up to ``min_depth``, that go before all others.
-        floor_left: number of those that were not begun.
-        due: when they should be scored.
-        begun: number of pairs that were begun.
-        first: when the first one was begun; None before.
-        until: when pairs beyond the floor have to be scored.
-    """
-
-    deadline: float = math.inf
-    target: float = math.inf
-    min_depth: int = MIN_DEPTH
-    asked: float = math.inf
-    pairs: int = 0
-    floor: int = 0
-    floor_left: int = 0
-    due: float = math.inf
-    begun: int = 0
-    first: float | None = None
-    until: float = field(init=False)
+    deadline: float = math.inf  # when its scores are used
+    target: float = math.inf  # when they should be used
+    min_depth: int = MIN_DEPTH  # pairs that are scored in spite of the target
+    asked: float = math.inf  # when its ranking made the call, which may have waited since
+    pairs: int = 0  # all of them
+    floor: int = 0  # the first pairs, up to `min_depth`, that go before all others
+    floor_left: int = 0  # number of those that were not begun
+    due: float = math.inf  # when they should be scored
+    begun: int = 0  # number of pairs that were begun
+    first: float | None = None  # when the first one was begun
+    until: float = field(init=False)  # when pairs beyond the floor have to be scored
 
     def __post_init__(self) -> None:
         self.until = min(self.deadline, self.target)
@@ -71,7 +57,6 @@ class Claim:
         return self.deadline if rank < self.floor else self.until
 
     def begin(self, ranks: Iterable[int], now: float) -> None:
-        """Note that these pairs are scored now."""
         for rank in ranks:
             self.begun += 1
             self.floor_left -= rank < self.floor
@@ -99,16 +84,12 @@ class Admission:
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
     this is exact for a known rate. A call that comes alone is always admitted.
-
-    Attributes:
-        threads: number of batches that run at a time.
-        claims: of the calls that were admitted and have not left, the oldest first.
-        share: share of the scorer that these calls have; others have the rest.
     """
 
-    threads: int
+    threads: int  # number of batches that run at a time
     claims: dict[Claim, None] = field(default_factory=dict)
-    share: float = 1.0
+    """Those of the calls that were admitted and have not left, the oldest first."""
+    share: float = 1.0  # of the scorer that these calls have; others have the rest
     _pairs: float = 0.0
     _seconds: float = 0.0
     _batches: float = 0.0
@@ -146,17 +127,13 @@ class Admission:
         return self.seconds(sum(claim.floor_left for claim in list(self.claims)))
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
-        """Admit a call with this number of pairs, or refuse it: False.
-
-        A floor that the scorer could not score in time even for this call alone is as large as what
-        it could.
-        """
+        """Admit a call with this number of pairs, or refuse it: False."""
         claim.pairs = pairs
         claim.floor = min(claim.min_depth, pairs)
         claim.due = (claim.deadline if claim.deadline < math.inf else claim.target) - RESERVE
         alone = self.seconds(claim.floor)
         if self._pairs and alone > (left := claim.due - now) * _SHARE:
-            if claim.deadline < math.inf:
+            if claim.deadline < math.inf:  # its floor is what could be scored for it alone
                 fitting = int(left * _SHARE / self.seconds(1))
                 claim.floor = min(claim.floor, max(1, fitting))
             else:  # a target is missed rather than fewer pairs scored
@@ -203,13 +180,7 @@ class Admission:
         return self._seconds / self._batches if self._batches else 0.0
 
     def _possible(self, claim: Claim, now: float, slack: float) -> bool:
-        """Whether a new call's floor can be scored in time, and makes no other one late.
-
-        Args:
-            claim: of the call.
-            now: the time.
-            slack: seconds before it is due at which the floor should be scored.
-        """
+        """Whether a new floor can be scored that long before it is due, and the others in time."""
         others = [other for other in list(self.claims) if other.floor_left]
         end = now + self._margin
         own = 0.0

@@ -8,11 +8,7 @@ from secondpass.errors import InputError, with_article
 
 
 def check_callback(name: str, function: object) -> None:
-    """Check a function before it is called for the first time. None is no function.
-
-    Raises:
-        InputError: it cannot be called, or would have to be awaited.
-    """
+    """Raise an InputError if a function cannot be called, or has to be awaited. None is none."""
     if function is None:
         return
     if not callable(function):

@@ -106,7 +106,6 @@ class Lazy(Generic[T]):
         self._failure: tuple[float, ModelLoadError] | None = None
 
     def get(self) -> T:
-        """The value, created if necessary."""
         self._renew_after_fork()
         value = self._value
         if value is not None:
@@ -127,7 +126,6 @@ class Lazy(Generic[T]):
 
     @property
     def loaded(self) -> T | None:
-        """The value if it was created already, else None."""
         self._renew_after_fork()
         return self._value
 

@@ -34,7 +34,6 @@ class Portal:
 
     @property
     def is_open(self) -> bool:
-        """Whether the portal's thread is running."""
         return self._thread.is_alive()
 
     @property

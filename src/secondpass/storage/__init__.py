@@ -13,25 +13,16 @@ class StoreFileError(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """One kind of store. Its file has a table of keys, their last use and their values.
+    """One kind of store. Its file has a table of keys, their last use and their values."""
 
-    Attributes:
-        name: of the kind, for messages.
-        application: SQLite's ``application_id``, which identifies the kind.
-        version: of the schema, from 1.
-        schema: statements that create the table.
-        table: its name.
-        columns: of a row, as SQL: ``key`` (BLOB, unique), ``used`` (a whole number that orders the
-            rows by their last use), that of the value and, if ``dated``, ``written``.
-        dated: whether the time of writing is kept, in seconds as of :func:`time.time`.
-        are_valid: whether all of these values can have been stored. SQLite does not check types.
-    """
-
-    name: str
-    application: int
-    version: int
-    schema: Sequence[str]
-    table: str
+    name: str  # of the kind, for messages
+    application: int  # SQLite's `application_id`, which identifies the kind
+    version: int  # of the schema, from 1
+    schema: Sequence[str]  # statements that create the table
+    table: str  # its name
     columns: str
-    dated: bool
+    """Of a row, as SQL: ``key`` (BLOB, unique), ``used`` (a whole number that orders the rows by
+    their last use), that of the value and, if ``dated``, ``written``."""
+    dated: bool  # whether the time of writing is kept, in seconds as of time.time()
     are_valid: Callable[[Sequence[Any]], bool]
+    """Whether all of these values can have been stored. SQLite does not check types."""

@@ -94,24 +94,19 @@ class Cascade:
 
     @property
     def name(self) -> str:
-        """The method's name in reports."""
         return ", then ".join(stage.method.name for stage in self.stages)
 
     @property
     def language_models(self) -> list[LLM]:
-        """The language models of all methods."""
         return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
 
     def check_installed(self) -> None:
-        """Raise a MissingExtraError unless the packages of all methods are installed."""
         self._call_each("check_installed")
 
     def warm_up(self) -> None:
-        """Load the models of all methods."""
         self._call_each("warm_up")
 
     def close(self) -> None:
-        """Release the models and connections of all methods."""
         self._call_each("close")
 
     def _call_each(self, member: str) -> None:
@@ -119,11 +114,7 @@ class Cascade:
             call_if_present(inner(method), member)
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of the stages, one stage after the other.
-
-        Raises:
-            MethodError: all stages failed.
-        """
+        """The effects of the stages, in turn; raises the error of the first if all stages fail."""
         widest = self.stages[0].depth
         beyond = range(len(task.texts))[widest:] if widest is not None else ()
         state = _State(list(range(len(task.texts))), frozenset(beyond))
@@ -173,26 +164,19 @@ def scored_order(judgement: Judgement) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """The order of all indices of the task so far, best first, and the results behind it.
-
-    Attributes:
-        tail: those beyond the depth of the first stage.
-        issues: of all stages, with indices of the whole task.
-        degraded: whether a stage failed, and another determined the order instead.
-    """
+    """The order of all indices of the task so far, best first, and the results behind it."""
 
     order: list[int]
-    tail: frozenset[int] = frozenset()
+    tail: frozenset[int] = frozenset()  # those beyond the depth of the first stage
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
-    issues: list[Issue] = field(default_factory=list)
-    degraded: bool = False
+    issues: list[Issue] = field(default_factory=list)  # with indices of the whole task
+    degraded: bool = False  # a stage failed, and another determined the order instead
     spans: dict[int, Span] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
     kept: bool = False
-    instructed: bool = False
-    """Whether a stage that scored candidates took the instruction of the call."""
+    instructed: bool = False  # a stage that scored candidates took the instruction of the call
 
     def part(self, task: Task, indices: Sequence[int]) -> Task:
         """The task of a stage: these texts, in this order."""
@@ -210,17 +194,13 @@ class _State:
         self.spans |= {index: span for index, span in pairs if span is not None}
 
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
-        """Report that a stage failed."""
         message = f"this stage scored nothing: {error}"
         self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)
         self.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
-        """Put what a stage was given first, by its scores; the rest keeps its order.
-
-        Those that failed calls left unjudged are merged with the scored ones.
-        """
+        """Put what a stage was given first, by its scores; the rest keeps its order."""
         for issue in judgement.issues:
             positions = tuple(indices[position] for position in issue.positions)
             self.issues.append(replace(issue, positions=positions, method=issue.method or name))

@@ -34,22 +34,14 @@ _FORMATS: Mapping[str, Callable[[LabelKind, bool], ReplyFormat[Order]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OrderedGroup:
-    """The order of a group by a reply.
+    """The order of a group by a reply, as indices of the task."""
 
-    Attributes:
-        ordered: indices of the task, best first.
-        missing: indices of the group that the reply leaves out, or whose rank cannot be used.
-    """
-
-    ordered: list[int]
-    missing: list[int]
+    ordered: list[int]  # best first
+    missing: list[int]  # those that the reply leaves out, or whose rank cannot be used
 
 
 class OrderStrategy(LLMStrategy):
-    """Base class of strategies that ask for the order of groups of candidates.
-
-    A single candidate is left as it is.
-    """
+    """Base class of strategies that ask for the order of groups of candidates."""
 
     role = "You order documents by how well they answer a search query."
     instruction = (
@@ -82,7 +74,6 @@ class OrderStrategy(LLMStrategy):
         return self._order(task, Groups(self, task))
 
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
-        """Ask about groups of the task."""
         raise NotImplementedError
 
     def _rounds(self, count: int) -> list[int]:

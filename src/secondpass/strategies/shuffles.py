@@ -36,15 +36,10 @@ count."""
 
 @dataclass(frozen=True, slots=True)
 class Shuffles:
-    """Runs a method on several orders of its candidates, and averages the results.
+    """Runs a method on several orders of its candidates, and averages the results."""
 
-    Attributes:
-        runs: number of orders; the first is the input order.
-        scale: lowest and highest score, if scores are grades; None if they are ranks.
-    """
-
-    runs: int
-    scale: tuple[float, float] | None = None
+    runs: int  # number of orders; the first is the input order
+    scale: tuple[float, float] | None = None  # of grades; None if scores are ranks
 
     def judge(
         self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
@@ -103,10 +98,7 @@ class Shuffles:
     def _averaged(
         self, runs: Sequence[tuple[list[int], Judgement]], issues: IssueCollector
     ) -> Judgement:
-        """The mean of the scores that the runs gave each candidate, and their spread.
-
-        ``runs`` are the order of each, and its judgement.
-        """
+        """The mean of the scores that the runs gave each candidate, and their spread."""
         count = len(runs[0][0])
         scores: list[list[float]] = [[] for _ in range(count)]  # of each candidate, in the runs
         for order, judgement in runs:
@@ -172,14 +164,10 @@ class SideBySide(Call):
         return self._left
 
     def limits_left(self) -> Left:
-        """What the limits leave for all runs."""
         return self._call.limits_left()
 
     def results(self, plans: Sequence[Plan[T]]) -> Plan[dict[int, T | MethodError]]:
-        """What each plan returned, or the MethodError that it raised, by its index.
-
-        Abandoned ones are absent. ``plans`` are one or more, of tasks with this handle.
-        """
+        """What each plan returned or raised, by its index; abandoned ones are absent."""
         results: dict[int, T | MethodError] = {}
         running = self._running = dict.fromkeys(range(len(plans)))
         answers: dict[int, list[Answer[Any]] | None] = {**running}
@@ -225,10 +213,7 @@ def _mean(scores: Sequence[float]) -> float | None:
 
 
 def _joint_ranks(scores: Sequence[Sequence[float]]) -> list[float | None]:
-    """Scores of the kind ``rank``, by mean reciprocal ranks; equal means keep the input order.
-
-    ``scores`` has for each candidate its scores of that kind in the runs.
-    """
+    """Scores of the kind ``rank``, by the mean reciprocal ranks of each candidate in the runs."""
     count = len(scores)
     means = {
         index: fmean(1 / (_K + 1 + round(count * (1 - score))) for score in values)

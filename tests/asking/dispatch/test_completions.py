@@ -22,22 +22,6 @@ def test_invalid_completions_are_refused(returned, message):
     assert (answer.error.code, str(answer.error)) == ("bad_response", message)
 
 
-COUNTS = [
-    (7, 2, 7, 2),
-    ("7", 2, None, 2),
-    (7, -1, 7, None),
-    (True, 0, None, 0),
-    (None, 2.0, None, None),
-]
-
-
-@pytest.mark.parametrize(("tokens_in", "tokens_out", "kept_in", "kept_out"), COUNTS)
-def test_invalid_counts_become_none(tokens_in, tokens_out, kept_in, kept_out):
-    completion = validated(Completion("yes", True, tokens_in, tokens_out))
-    assert completion == Completion("yes", True, kept_in, kept_out)
-    assert type(completion.input_tokens) is type(kept_in)
-
-
 LOGPROBS = {
     "as they are": ([{"Yes": -0.5, "No": -1}], ({"Yes": -0.5, "No": -1.0},)),
     "of several tokens": (({"Yes": 0.0}, {"": -2.0}), ({"Yes": 0.0}, {"": -2.0})),
@@ -56,19 +40,19 @@ LOGPROBS = {
     "a string": ("Yes", None),
     "a number": (-0.5, None),
 }
+TOKENS = [(7, 7), (0, 0), ("7", None), (-1, None), (True, None), (2.0, None)]
+UNITS = [(1, 1.0), (0.5, 0.5), (-1, None), ("1", None), (True, None), (math.nan, None)]
+NUMBERS = [
+    *(("logprobs", *row) for row in LOGPROBS.values()),
+    *((name, *row) for name in ("input_tokens", "output_tokens") for row in TOKENS),
+    *(("units", *row) for row in UNITS),
+]
 
 
-@pytest.mark.parametrize(("reported", "kept"), LOGPROBS.values(), ids=LOGPROBS)
-def test_invalid_log_probabilities_become_none(reported, kept):
-    assert validated(Completion("Yes", logprobs=reported)).logprobs == kept
-
-
-@pytest.mark.parametrize(
-    ("units", "kept"),
-    [(1, 1.0), (0.5, 0.5), (None, None), (-1, None), ("1", None), (True, None), (math.nan, None)],
-)
-def test_invalid_units_become_none(units, kept):
-    assert validated(Completion("yes", units=units)).units == kept
+@pytest.mark.parametrize(("name", "reported", "kept"), NUMBERS)
+def test_invalid_numbers_become_none(name, reported, kept):
+    value = getattr(validated(Completion("Yes", **{name: reported})), name)
+    assert (value, type(value)) == (kept, type(kept))
 
 
 OWN_CODE = {

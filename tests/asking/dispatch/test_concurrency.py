@@ -31,8 +31,8 @@ def test_answers_keep_the_order_of_questions():
 class Meeting(Model):
     """Replies only after some questions have been under way at the same time."""
 
-    def __init__(self, count, reply=graded):
-        super().__init__(reply)
+    def __init__(self, count):
+        super().__init__(ranked)
         self.count = count
 
     async def complete(self, prompt):
@@ -50,26 +50,24 @@ class Meeting(Model):
             self.under_way -= 1
 
 
-def test_32_threads_share_one_gate():
-    model = Meeting(4)
-    reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
-    texts = numbered([3, 9, 5, 7])
-    with ThreadPoolExecutor(32) as threads:
-        rankings = list(threads.map(lambda _: reranker.rerank("q", texts), range(32)))
-    assert {ranking.order for ranking in rankings} == {(1, 3, 2, 0)}
-    assert len(model.prompts) == 64
-    assert model.most == 4
+def in_threads(reranker, requests):
+    with ThreadPoolExecutor(len(requests)) as threads:
+        return list(threads.map(lambda request: reranker.rerank(*request), requests))
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_many_rankings_of_one_call_share_one_gate(asynchronous):
-    model = Meeting(5, ranked)
+WAYS = {
+    "32 threads": in_threads,
+    "many": lambda reranker, requests: reranker.rerank_many(requests),
+    "many, async": lambda reranker, requests: asyncio.run(reranker.arerank_many(requests)),
+}
+
+
+@pytest.mark.parametrize("rank", WAYS.values(), ids=WAYS)
+def test_rankings_share_one_gate(rank):
+    model = Meeting(5)
     reranker = Reranker(Listwise(model, window=3, stride=1), limits={"concurrency": 5})
     requests = [(f"query {index}", numbered([3, 9, 5, 7, index])) for index in range(32)]
-    if asynchronous:
-        rankings = asyncio.run(reranker.arerank_many(requests))
-    else:
-        rankings = reranker.rerank_many(requests)
+    rankings = rank(reranker, requests)
     assert model.most == 5
     assert [ranking.report.status for ranking in rankings] == ["ok"] * 32
     assert {ranking.report.usage.calls for ranking in rankings} == {3}
@@ -103,13 +101,7 @@ def test_cancellation_leaves_nothing_running():
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_exits_of_readers_and_models(error, asynchronous):
-    def read(completion):
-        raise error
-
-    (answer,), _ = ask_all(ScriptedService("yes"), question(read))
-    assert str(answer.error) == f"reading the reply raised {type(error).__name__}"
-
+def test_exits_of_models(error, asynchronous):
     class Early(ScriptedService):
         def complete(self, prompt):
             raise error

@@ -1,6 +1,6 @@
 """Models that call the reranker which waits for them."""
 
-import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,20 +15,22 @@ def nesting(asynchronous, make):
     """A reranker by a model that calls ``make()`` first, and what that raised."""
     raised = []
 
-    def function(messages):
+    @contextmanager
+    def noting():
         try:
-            make().rerank("q", numbered([1, 2]))
+            yield
         except Exception as error:
             raised.append(error)
             raise
+
+    def function(messages):
+        with noting():
+            make().rerank("q", numbered([1, 2]))
         return graded(shown_in(messages))
 
     async def coroutine(messages):
-        try:
+        with noting():
             await make().arerank("q", numbered([1, 2]))
-        except Exception as error:
-            raised.append(error)
-            raise
         return graded(shown_in(messages))
 
     return Graded(coroutine if asynchronous else function), raised
@@ -46,25 +48,6 @@ def test_model_calls_its_own_reranker(asynchronous):
     assert (issue.code, issue.message) == ("nested_call", str(error))
     assert "limits.concurrency: 1" in issue.message
     assert ranking.report.usage.calls == 1
-
-
-def test_all_slots_wait_for_nested_calls():
-    """Two outer questions hold both slots, and each waits for a nested one."""
-    inside = threading.Barrier(2)
-
-    def function(messages):
-        passages = shown_in(messages)
-        if "1 wombats" in passages.values() or "2 wombats" in passages.values():
-            inside.wait(60)
-            reranker.rerank("q", numbered([3]))
-        return graded(passages)
-
-    reranker = Reranker(
-        Graded(function, batch_size=1), limits={"concurrency": 2}, log_level="debug"
-    )
-    ranking = reranker.rerank("q", numbered([1, 2]))
-    assert sorted(item.status for item in ranking) == ["scored", "unjudged"]
-    assert [issue.code for issue in ranking.report.issues] == ["nested_call"]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

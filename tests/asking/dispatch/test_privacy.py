@@ -1,10 +1,8 @@
 """Logs, reports and reprs have no text of queries, passages and replies."""
 
-import logging
-
 import pytest
 
-from fakes import Model, always, graded, in_answer, play, task_of
+from fakes import Model, always, graded, judge
 from scripted_services import ranked_by
 from secondpass import Reranker
 from secondpass.effects import Completion
@@ -20,54 +18,37 @@ FOREIGN = [
 ]
 
 
-def logged_by(act):
-    """What is logged while something is done."""
-    lines = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())
-    loggers = [logging.getLogger("secondpass"), logging.getLogger("asyncio")]
-    for logger in loggers:
-        logger.addHandler(handler)
-    try:
-        return act(), lines
-    finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
+def check_private(ranking, records):
+    (record,) = records
+    for text in [record.getMessage(), repr(ranking), repr(ranking.report.to_dict())]:
+        assert not any(secret in text for secret in SECRETS)
 
 
 @pytest.mark.parametrize("error", FOREIGN, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_foreign_errors_show_only_their_class(error, asynchronous):
+def test_foreign_errors_show_only_their_class(error, asynchronous, caplog):
     def function(messages):
         raise error
 
-    reranker = Reranker(Graded(function))
-
-    ranking, lines = logged_by(lambda: ranked_by(reranker, asynchronous, ["wombats burrow"]))
+    ranking = ranked_by(Reranker(Graded(function)), asynchronous, ["wombats burrow"])
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message) == ("llm_raised", f"the model raised {type(error).__name__}")
-    assert len(lines) == 1
-    for text in [*lines, repr(ranking), repr(ranking.report.to_dict())]:
-        assert not any(secret in text for secret in SECRETS)
+    check_private(ranking, caplog.records)
 
 
 @pytest.mark.parametrize(
     "reply",
     ["the reply said wombats", '{"wombats": 3}', '{"zzzz": 99}', "<think>burrow", "", "[1, 2]"],
 )
-def test_reports_and_logs_hold_no_text(reply):
+def test_reports_and_logs_hold_no_text(reply, caplog):
     reranker = Reranker(Graded(Model(always(reply))))
-    ranking, lines = logged_by(
-        lambda: reranker.rerank("wombats burrow", ["the wombats", "a burrow"])
-    )
+    ranking = reranker.rerank("wombats burrow", ["the wombats", "a burrow"])
     assert ranking.report.status == "unchanged"
-    assert len(lines) == 1
-    for text in [*lines, repr(ranking), repr(ranking.report.to_dict())]:
-        assert not any(secret in text for secret in SECRETS)
+    check_private(ranking, caplog.records)
 
 
 def test_reprs_of_prompts_hide_text():
-    _, asks = play(Graded(Model()).judge(task_of(["5 wombats burrow"])), in_answer(graded))
+    _, asks = judge(Graded(Model()), ["5 wombats burrow"], graded)
     prompt = asks[0].questions[0].request
     completion = Completion("the reply said wombats")
     assert "wombats" not in repr(prompt) + repr(completion) + repr(prompt.turns)

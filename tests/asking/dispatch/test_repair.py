@@ -1,5 +1,6 @@
 """Unusable replies are quoted to the model, which is asked again."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -35,21 +36,15 @@ def test_what_a_better_reply_would_not_help_is_not_repaired():
 
 @pytest.mark.parametrize("reply", ["", "  \n", "\u200b\ufeff"])
 def test_empty_reply_is_not_quoted(reply):
-    model = ScriptedService(reply, "yes")
-    ask_all(model, question(rejecting(reply)))
-    assert [turn.role for turn in model.prompts[1].turns] == ["user"]
-    assert model.prompts[1].turns[0].text == (
-        "ask\n\nYour reply cannot be used: it is not a good word. Reply with ONLY a word."
-    )
-
-
-def test_empty_reply_keeps_earlier_turns():
     turns = (Turn("user", "first"), Turn("assistant", "second"), Turn("user", "third"))
-    original = replace(question(rejecting("")), request=Prompt("be brief", turns))
-    model = ScriptedService("", "yes")
-    ask_all(model, original)
-    assert model.prompts[1].turns[:-1] == turns[:-1]
-    assert model.prompts[1].turns[-1].text.startswith("third\n\nYour reply")
+    model = ScriptedService(reply, "yes")
+    ask_all(model, replace(question(rejecting(reply)), request=Prompt("be brief", turns)))
+    *earlier, last = model.prompts[1].turns
+    assert tuple(earlier) == turns[:-1]
+    assert (last.role, last.text) == (
+        "user",
+        "third\n\nYour reply cannot be used: it is not a good word. Reply with ONLY a word.",
+    )
 
 
 HOSTILE = [
@@ -79,20 +74,20 @@ def test_long_reply_is_cut():
     assert len(model.prompts[1].turns[1].text) == 4000
 
 
-def test_raising_reader_is_not_repaired(caplog):
-    error = ZeroDivisionError("the reply said sk-secret-key")
+RAISED = [ZeroDivisionError("said sk-secret-key"), asyncio.CancelledError(), SystemExit(3)]
 
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_raising_reader_is_not_repaired(error, caplog):
     def read(completion):
         raise error
 
     caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
-    model = ScriptedService("yes")
+    model, name = ScriptedService("yes"), type(error).__name__
     (answer,), ledger = ask_all(model, question(read))
     assert ledger.error is error
     (record,) = caplog.records
-    assert record.getMessage() == "the reader of the reply raised ZeroDivisionError"
-    assert (answer.error.code, str(answer.error)) == (
-        "reply_refused",
-        "reading the reply raised ZeroDivisionError",
-    )
+    assert record.getMessage() == f"the reader of the reply raised {name}"
+    message = f"reading the reply raised {name}"
+    assert (answer.error.code, str(answer.error)) == ("reply_refused", message)
     assert len(model.prompts) == 1

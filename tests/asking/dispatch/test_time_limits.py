@@ -52,11 +52,6 @@ def test_answers_before_the_deadline_are_used(asynchronous, blocking):
     assert issue.code in {"deadline", "timeout"}
 
 
-def expired_ledger(**settings):
-    """A ledger whose time has passed, unless it starts its clock again."""
-    return Ledger(Limits(deadline=5), time.perf_counter() - 60, **settings)
-
-
 def run_ask(model, ledger, *questions):
     async def act():
         return await ask(Ask(model, questions), ledger, Gate(8))
@@ -65,7 +60,8 @@ def run_ask(model, ledger, *questions):
 
 
 def test_expired_ledger_asks_nothing():
-    model, ledger = ScriptedService("yes"), expired_ledger(rounds=3, pairs=7)
+    model = ScriptedService("yes")
+    ledger = Ledger(Limits(deadline=5), time.perf_counter() - 60, rounds=3, pairs=7)
     answers = run_ask(model, ledger, question(), question())
     for answer in answers:
         assert (answer.value, answer.error.code, answer.troubles) == (None, "deadline", ())

@@ -2,11 +2,8 @@
 
 import pytest
 
-from fakes import Model, within_deadlines
 from scripted_services import ScriptedService, ask_all, question
-from secondpass import Reranker
 from secondpass.asking import dispatch as module
-from secondpass.strategies.graded import Graded
 
 TIMEOUTS = {
     # timeout of the service, deadline; the timeout of a request
@@ -56,22 +53,3 @@ def test_timeouts_name_the_server(members, message):
     assert (answer.error.code, str(answer.error)) == ("timeout", message)
     assert [str(issue) for issue in answer.troubles] == [message] * 2
     assert ledger.questions == 3
-
-
-def test_slow_answer_is_retried():
-    class SlowOnce(Model):
-        async def complete(self, prompt):
-            self.seconds = 3600 if not self.prompts else 0
-            return await super().complete(prompt)
-
-    def rank(timeout):
-        method = Graded(SlowOnce(timeout=timeout))
-        return timeout, Reranker(method, log_level="debug").rerank("q", ["1 a"])
-
-    timeout, ranking = within_deadlines(rank, lambda result: len(result[1].report.issues) == 1)
-    assert ranking.report.status == "ok"
-    (issue,) = ranking.report.issues
-    assert (issue.code, issue.message) == (
-        "asked_again",
-        f"timeout: no answer within {timeout:g} s",
-    )
