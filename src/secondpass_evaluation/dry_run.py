@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from secondpass import SecondPassError
 from secondpass.asking.shared import Expected
 from secondpass.types import Progress, no_progress
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, shuffled_candidates
@@ -53,13 +53,12 @@ def expected_comparison(
     The first stages search, as the estimate depends on their candidates; no reranker is called.
     Rankings in the journal are not counted. The arguments and exceptions are those of ``compare``.
     """
-    stages, behinds = choose_stages(suite, first_stages, behind)
     report = progress or no_progress
-    search = FirstStages(suite, retriever, depth, report)
+    search = FirstStages(suite, retriever, depth, report, first_stages=first_stages, behind=behind)
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))
     try:
-        for stage in behinds or (search.preferred(stages),):
+        for stage in search.behind:
             expected.not_run.update({f"{stage}+{name}": missing[name] for name in missing})
             retrieved = search.retrieved(stage)
             for name, (reranker, _) in created.items():

@@ -15,7 +15,7 @@ from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass_evaluation.environment import machine, now, versions
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.inference import (
     Corrected,
@@ -95,23 +95,22 @@ def compare(
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     _check_measures(measures, suite)
-    stages, behinds = choose_stages(suite, first_stages, behind)
+    report = progress or no_progress
+    search = FirstStages(suite, retriever, depth, report, first_stages=first_stages, behind=behind)
     created, missing = create_rerankers(rerankers)
     if not created and not missing:
         reason = "no reranker was given (on the command line: --preset or --config)"
         missing = {"rerank": reason}
-    report = progress or no_progress
-    search = FirstStages(suite, retriever, depth, report)
-    behinds = behinds or (search.preferred(stages),)
+    behinds = search.behind
     names = [
-        *stages,
+        *search.stages,
         *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
     ]
     if baseline is not None and baseline not in names:
         raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
-    results = [search.measure(stage, measures) for stage in stages]
-    first = dict(zip(stages, results, strict=True))
+    results = [search.measure(stage, measures) for stage in search.stages]
+    first = dict(zip(search.stages, results, strict=True))
     systems = {}
     for name, (reranker, _) in created.items():
         lists = {stage: search.retrieved(stage).candidates for stage in behinds}

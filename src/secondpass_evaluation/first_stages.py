@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
@@ -99,11 +100,31 @@ def required_embedder() -> EmbeddedEmbedder:
 
 
 class FirstStages:
-    """Runs each first stage on the queries of a suite, at most once."""
+    """Runs each first stage on the queries of a suite, at most once.
+
+    Attributes:
+        stages: the first stages to measure.
+    """
 
     def __init__(
-        self, suite: Suite, retriever: Retriever | None, depth: int, progress: Progress
+        self,
+        suite: Suite,
+        retriever: Retriever | None,
+        depth: int,
+        progress: Progress,
+        *,
+        first_stages: Sequence[FirstStage] | None = None,
+        behind: FirstStage | Sequence[FirstStage] | None = None,
     ) -> None:
+        self._behind = () if behind is None else _checked("behind", behind)
+        requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
+        if first_stages is not None:
+            requested = _checked("first_stages", first_stages)
+        elif suite.candidates is not None:
+            requested = ("given",)
+        self.stages = tuple(dict.fromkeys((*requested, *self._behind)))
+        if not self.stages:
+            raise InputError("first_stages: give at least one")
         self.suite = suite
         self.depth = depth
         self.progress = progress
@@ -124,14 +145,18 @@ class FirstStages:
             self._retrieved[stage] = retrieved
         return self._retrieved[stage]
 
-    def preferred(self, stages: Sequence[FirstStage]) -> FirstStage:
-        """The first of ``given``, ``hybrid``, ``lexical``, ``vector`` in ``stages`` that can run.
+    @cached_property
+    def behind(self) -> tuple[FirstStage, ...]:
+        """The first stages whose candidates are reranked.
 
-        If none can run, the first in that order.
+        By default the first of ``given``, ``hybrid``, ``lexical``, ``vector`` that is measured and
+        can run; if none can run, the first in that order.
         """
-        by_preference = [stage for stage in _PREFERENCE if stage in stages]
-        runnable = [stage for stage in by_preference if not self.retrieved(stage).reason]
-        return (runnable or by_preference)[0]
+        if self._behind:
+            return self._behind
+        by_preference = [stage for stage in _PREFERENCE if stage in self.stages]
+        runnable = (stage for stage in by_preference if not self.retrieved(stage).reason)
+        return (next(runnable, by_preference[0]),)
 
     def measure(self, stage: FirstStage, measures: Sequence[str]) -> Result:
         """The result of a first stage."""
@@ -165,24 +190,6 @@ class FirstStages:
                 candidates[query] = [with_title(item) for item in candidates[query]]
             self.progress(mode, done, count)
         return Retrieved(candidates, seconds)
-
-
-def choose_stages(
-    suite: Suite,
-    first_stages: Sequence[FirstStage] | None,
-    behind: FirstStage | Sequence[FirstStage] | None,
-) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
-    """The first stages to measure, and the requested ones among them whose candidates to rerank."""
-    behinds = () if behind is None else _checked("behind", behind)
-    requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
-    if first_stages is not None:
-        requested = _checked("first_stages", first_stages)
-    elif suite.candidates is not None:
-        requested = ("given",)
-    stages = tuple(dict.fromkeys((*requested, *behinds)))
-    if not stages:
-        raise InputError("first_stages: give at least one")
-    return stages, behinds
 
 
 def _checked(name: str, value: object) -> tuple[FirstStage, ...]:

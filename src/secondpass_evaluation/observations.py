@@ -13,12 +13,7 @@ from secondpass import Candidate, InputError, Ranking, Reranker
 from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
-from secondpass_evaluation.first_stages import (
-    FirstStage,
-    FirstStages,
-    Retriever,
-    choose_stages,
-)
+from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite
@@ -53,9 +48,8 @@ class Observations:
         self.concurrency = concurrency
         self.progress = progress or no_progress
         self.journal = journal
-        stages, behinds = choose_stages(suite, None, behind)
-        self._search = FirstStages(suite, retriever, depth, self.progress)
-        self.stage: FirstStage = behinds[0] if behinds else self._search.preferred(stages)
+        self._search = FirstStages(suite, retriever, depth, self.progress, behind=behind)
+        self.stage = self._search.behind[0]
 
     @cached_property
     def candidates(self) -> Mapping[str, Sequence[Candidate]]:

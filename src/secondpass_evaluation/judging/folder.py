@@ -18,7 +18,7 @@ from secondpass import Candidate, ConfigurationError, InputError
 from secondpass.formats.shared import AnyPath, Qrels, check_field, read_json_lines, read_qrels
 from secondpass.ranking.shared import well_formed
 from secondpass.types import Progress
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
@@ -64,18 +64,21 @@ def pooled(
     journal: Journal | None,
 ) -> tuple[Pools, tuple[str, ...]]:
     """The first ``depth`` results of every system, and the names of the systems."""
-    stages, behinds = choose_stages(suite, first_stages, behind)
-    search = FirstStages(suite, retriever, retrieved, progress)
-    retrieved_by = {stage: search.retrieved(stage) for stage in stages}
-    results: dict[str, Mapping[str, Sequence[Candidate]]] = {
-        stage: found.candidates for stage, found in retrieved_by.items() if not found.reason
-    }
-    reasons = {stage: found.reason for stage, found in retrieved_by.items() if found.reason}
+    search = FirstStages(
+        suite, retriever, retrieved, progress, first_stages=first_stages, behind=behind
+    )
+    results: dict[str, Mapping[str, Sequence[Candidate]]] = {}
+    reasons = {}
+    for stage in search.stages:
+        found = search.retrieved(stage)
+        if found.reason:
+            reasons[stage] = found.reason
+        else:
+            results[stage] = found.candidates
+    base = search.behind[0]
     # A default first stage may lack a package; a requested one must run.
-    failed = {*(first_stages or ()), *behinds} & reasons.keys()
-    if failed or not results:
+    if not reasons.keys().isdisjoint([*(first_stages or ()), *search.behind]):
         raise InputError("; ".join(f"{stage}: {reason}" for stage, reason in reasons.items()))
-    base = behinds[0] if behinds else search.preferred(stages)
     candidates = search.retrieved(base).candidates
     created, missing = create_rerankers(rerankers)
     for name, reason in missing.items():

@@ -4,15 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass import InputError
 from secondpass_evaluation.tuning.selection import Selection
 from secondpass_evaluation.tuning.trials import Attempt, Variant
-from secondpass_evaluation.tuning.tuning import (
-    _more,
-    check_rerankers,
-    choose,
-    keep_within,
-)
+from secondpass_evaluation.tuning.tuning import _more, choose, keep_within
 from tuning_results import held
 from tuning_suites import LAST
 
@@ -77,9 +71,6 @@ def test_more_queries(mean, smallest, fewest):
     assert _more(selection, 10_000, smallest)[0] == fewest
 
 
-# ---------------------------------------------------------------------- arguments of tuning
-
-
 def timed(depth, *seconds, cost=0.0):
     return Variant(depth, None, {}, {}, seconds, cost)
 
@@ -112,17 +103,3 @@ def test_variants_within_the_limits(variants, limits, depths, reason):
     assert kept == depths
     assert why.startswith(reason)
     assert bool(why) == bool(reason)
-
-
-@pytest.mark.parametrize(
-    ("created", "missing", "message"),
-    [
-        ("", "", "give at least one"),
-        ("abcdefghi", "", "at most 8 can be compared, not 9"),
-    ],
-)
-def test_names_of_rerankers(created, missing, message):
-    check_rerankers("abcdefgh", "xyz")
-    check_rerankers("", "a")
-    with pytest.raises(InputError, match=message):
-        check_rerankers(created, missing)
