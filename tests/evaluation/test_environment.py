@@ -58,9 +58,6 @@ def test_the_processor_is_named_as_the_system_names_it(tmp_path, text, processor
     assert environment._processor(path) == processor
 
 
-# ---------------------------------------------------------------------- without a package of the
-
-
 INSTALL = 'pip install "secondpass[evaluation]"'
 
 

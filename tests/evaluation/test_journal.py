@@ -14,7 +14,6 @@ from secondpass import Candidate, InputError, Reranker
 from secondpass.ranking.lexical import LexicalScorer
 from secondpass_evaluation import compare, make_suite
 from secondpass_evaluation.journal import Journal, ranking_key
-from secondpass_evaluation.observations import Observations
 
 TEXTS = ["the owl hunts mice", "a cat sleeps", "night tickets", "owl", "", "an owl and an owl"]
 CANDIDATES = [
@@ -100,12 +99,7 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) ->
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"[]\n",
-        b'{"query": "q"}\n{"query"',
-        b"\xff\xfe",
-        b'{"key": "a", "text": "b"}\n',
-    ],
+    [b"[]\n", b'{"query": "q"}\n{"query"', b"\xff\xfe", b'{"key": "a", "text": "b"}\n'],
 )
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rankings.jsonl"
@@ -190,9 +184,13 @@ class Lengths:
         return [float(len(text)) for text in texts]
 
 
-def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) -> None:
+def suite_of(queries):
     corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
-    suite = make_suite("s", {"q": "owl hunts"}, {"q": {"d0": 1}}, corpus=corpus)
+    return make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
+
+
+def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) -> None:
+    suite = suite_of({"q": "owl hunts"})
     rerankers = {
         "kept": {"method": "lexical"},
         "object": Reranker(Lengths()),  # its configuration cannot be serialised
@@ -211,8 +209,6 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
 
 def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:
     queries = {f"q{index}": f"owl {index}" for index in range(20)}
-    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
-    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
     scored = []
     score = LexicalScorer.score_pairs
 
@@ -225,8 +221,8 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
 
     monkeypatch.setattr(LexicalScorer, "score_pairs", counted)
     path = tmp_path / "rankings.jsonl"
-    call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite, "concurrency": 4,
-            "first_stages": ["lexical"]}  # fmt: skip
+    call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite_of(queries),
+            "concurrency": 4, "first_stages": ["lexical"]}  # fmt: skip
     with Journal(path) as journal, pytest.raises(KeyboardInterrupt):
         compare(**call, journal=journal)
     assert len(path.read_text().splitlines()) == len(scored) >= 9
@@ -243,33 +239,6 @@ def test_a_skipped_pass_is_kept(tmp_path):
     with Journal(tmp_path / "journal") as journal:
         journal.add("key", ranking)
         assert journal.find("key", "q", candidates).report == ranking.report
-
-
-# ---------------------------------------------------------------------- rankings of a suite's que
-
-
-CORPUS = [
-    {"id": "a", "text": "pears grow on trees"},
-    {"id": "b", "text": "apples grow on trees, and apples are red"},
-    {"id": "c", "text": "trains run on rails"},
-]
-GIVEN = make_suite("given", {"q": "red apples"}, {"q": {"b": 1}}, candidates={"q": CORPUS})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"depth": 0}, "depth"),
-        ({"behind": "best"}, "behind: must be one of"),
-        ({"behind": "lexical"}, "lexical: the suite has no corpus to search"),
-    ],
-)
-def test_wrong_arguments(options: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        assert Observations(GIVEN, **options).candidates  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------------- what an interrupted compa
 
 
 NUMBERS = numbered([1, 5, 3, 9])

@@ -114,9 +114,6 @@ def test_a_fallback_ranking_is_used_as_it_is():
     assert [list(run["q"]) for run in runs] == [["1"], ["2"]]
 
 
-# ---------------------------------------------------------------------- the means of smaller dept
-
-
 COUNT = 30
 LISTS = {
     f"q{number}": [

@@ -14,10 +14,10 @@ from secondpass_evaluation import Cost, Result, compare, evaluate
 from secondpass_evaluation.results import percentiles
 from topic_suites import (
     CANDIDATES,
+    FIRST_IS_BEST,
     SUITE,
     TOPICS,
     ByGrade,
-    FirstIsBest,
     failing,
     figures,
     passages,
@@ -132,7 +132,7 @@ def test_share_of_candidates_that_were_not_read_whole() -> None:
     assert whole["given+whole"].truncated == 0.0
 
 
-@pytest.mark.parametrize("method", [FirstIsBest(), Graded(Model()), "lexical"])
+@pytest.mark.parametrize("method", [FIRST_IS_BEST, Graded(Model()), "lexical"])
 def test_concurrency_gives_same_figures(method) -> None:
     one, many = (
         compare(
@@ -208,7 +208,7 @@ def test_skipped_queries_are_counted():
 
 
 def test_order_sensitivity() -> None:
-    rerankers = {"grade": Reranker(ByGrade()), "first": Reranker(FirstIsBest())}
+    rerankers = {"grade": Reranker(ByGrade()), "first": Reranker(FIRST_IS_BEST)}
     suite = suite_of(candidates=dict.fromkeys(SUITE.queries, SUITE.corpus))
     found = compare(rerankers, suite, shuffles=3, measures=["nDCG@5"])
     steady, shaken = (found[f"given+{name}"].stability for name in rerankers)
@@ -233,7 +233,7 @@ def test_tail_keeps_its_place() -> None:
     found = compare({"x": Reranker(Watching(), depth=2)}, suite, shuffles=4)
     assert {frozenset(documents) for documents in seen} == {frozenset(seen[0])}
     assert len({tuple(documents) for documents in seen}) == 2
-    first = compare({"x": Reranker(FirstIsBest(), depth=2)}, suite, shuffles=4)
+    first = compare({"x": Reranker(FIRST_IS_BEST, depth=2)}, suite, shuffles=4)
     # Two that are now and then swapped; the 22 behind them would hide it.
     assert first["given+x"].stability.tau < 0.9
     assert found["given+x"].stability.shuffles == 4
@@ -242,7 +242,7 @@ def test_tail_keeps_its_place() -> None:
 def test_seed() -> None:
     suite = suite_of(candidates=dict.fromkeys(SUITE.queries, SUITE.corpus))
     one, again, other = (
-        compare({"x": Reranker(FirstIsBest())}, suite, shuffles=2, seed=seed) for seed in (1, 1, 2)
+        compare({"x": Reranker(FIRST_IS_BEST)}, suite, shuffles=2, seed=seed) for seed in (1, 1, 2)
     )
     assert figures(one) == figures(again)
     assert one["given+x"].stability != other["given+x"].stability
@@ -287,16 +287,13 @@ def test_largest_first() -> None:
 
 def test_equal_changes_in_query_order() -> None:
     found = compare(
-        {"x": Reranker(ByGrade()), "y": Reranker(ByGrade(-1))},
+        {"x": Reranker(ByGrade()), "y": Reranker(ByGrade(sign=-1))},
         suite_of(passages(1, 0, 3, 2)),
         first_stages=["lexical"],
     )
     first = [f"q-{topic}" for topic in TOPICS[:5]]
     assert [change.query for change in found["lexical+x"].gains] == first
     assert [change.query for change in found["lexical+y"].losses] == first
-
-
-# ---------------------------------------------------------------------- percentiles of times
 
 
 @pytest.mark.parametrize(
@@ -323,9 +320,6 @@ def test_reported_percentiles():
 )
 def test_units_per_query(cost, units):
     assert cost.units_per_query == units
-
-
-# ---------------------------------------------------------------------- results
 
 
 @pytest.mark.parametrize(

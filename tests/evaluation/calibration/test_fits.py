@@ -138,9 +138,6 @@ def test_precision(precision, known):
     assert doubts(reranker._stages[0], 100, None, []) is None
 
 
-# ---------------------------------------------------------------------- what a fit is bound to
-
-
 LEXICAL = {"method": "lexical", "depth": 20, "blend": {"original": 0.3, "normalize": "minmax"}}
 
 

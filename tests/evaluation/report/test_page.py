@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -32,6 +31,12 @@ def plotted() -> str:
     return html(make())
 
 
+def unplotted(comparison) -> str:
+    """The page of a comparison without plots, which take most of its time."""
+    with without("matplotlib"):
+        return html(comparison)
+
+
 def test_well_formed_and_self_contained_whatever_the_texts():
     hostile = " ".join(INJECTIONS.values())
     page = html(make(text=hostile, rerankers=(INJECTIONS["script"], "other")))
@@ -48,21 +53,19 @@ def test_well_formed_and_self_contained_whatever_the_texts():
     assert "http-equiv" in page
 
 
-@pytest.mark.parametrize("render", [html, fragment])
+@pytest.mark.parametrize("render", [unplotted, fragment])
 def test_same_cells_as_markdown(render):
     comparison = make(rerankers=("rerank", "other"))
     rows = [line for line in markdown(comparison).splitlines() if line.startswith("| ")]
     cells = {cell.strip(" *") for row in rows for cell in row.strip("|").split("|")}
     cells -= {"---", "---:"}
     assert len(cells) > 40
-    with without("matplotlib"):
-        assert cells <= set(Parsed(render(comparison)).cells)
+    assert cells <= set(Parsed(render(comparison)).cells)
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
 def test_edges(comparison):
-    with without("matplotlib"):
-        check(html(comparison))
+    check(unplotted(comparison))
     Parsed(fragment(comparison))
 
 
@@ -78,8 +81,7 @@ def test_edges_with_plots(comparison):
 
 
 def test_documents_with_relevance_and_moves():
-    with without("matplotlib"):
-        text = " ".join(" ".join(Parsed(html(make())).texts).split())
+    text = " ".join(" ".join(Parsed(unplotted(make())).texts).split())
     for part in ("relevant: 2", "not relevant", "not judged", "came from 4", "was not in the list"):
         assert part in text
     assert "nDCG@10 0.250 → 0.750 (+0.500)" in text
@@ -89,11 +91,11 @@ def test_documents_with_relevance_and_moves():
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
 def test_text_stays_text(text):
     plain, hostile = (make(text=each, rerankers=(each,)) for each in ("plain", text))
-    with without("matplotlib"):
-        assert check(html(hostile)).tags == Parsed(html(plain)).tags
-        assert Parsed(fragment(hostile)).tags == Parsed(fragment(plain)).tags
-        if text.isprintable():
-            assert f"{text} passage" in Parsed(html(hostile)).texts
+    page = check(unplotted(hostile))
+    assert page.tags == Parsed(unplotted(plain)).tags
+    assert Parsed(fragment(hostile)).tags == Parsed(fragment(plain)).tags
+    if text.isprintable():
+        assert f"{text} passage" in page.texts
 
 
 @pytest.mark.long
@@ -115,8 +117,7 @@ def test_reproducible_in_another_process(plotted, tmp_path):
 
 
 def test_without_matplotlib(plotted):
-    with without("matplotlib"):
-        page = html(make())
+    page = unplotted(make())
     parsed = check(page)
     assert "svg" not in parsed.tags
     assert "secondpass[report]" in page
@@ -132,8 +133,7 @@ def test_fragment_styles_only_itself():
 
 
 def test_navigation_lists_all_sections():
-    with without("matplotlib"):
-        parsed = check(html(make(rerankers=("rerank", "other"))))
+    parsed = check(unplotted(make(rerankers=("rerank", "other"))))
     headings = [value for tag, name, value in parsed.attributes if (tag, name) == ("h2", "id")]
     assert [link[1:] for link in parsed.all("href")] == headings
     assert headings == [
@@ -149,8 +149,7 @@ def test_when_with_what_and_where():
         "machine": {"processor": "<Some> processor", "cores": 2},
         "command": "secondpass eval suite",
     }
-    with without("matplotlib"):
-        parsed = check(html(make(settings=settings)))
+    parsed = check(unplotted(make(settings=settings)))
     line = " \N{MIDDLE DOT} ".join(
         (settings["date"], "secondpass 0.1.0", "Python 3.11.2", "<Some> processor", "2 cores",
          "secondpass eval suite")
@@ -161,14 +160,11 @@ def test_when_with_what_and_where():
 
 def test_all_queries_can_be_read_without_the_script():
     comparison = make(count=40)
-    with without("matplotlib"):
-        cells = check(html(comparison)).cells
-    assert set(comparison.queries.values()) <= set(cells)
+    assert set(comparison.queries.values()) <= set(check(unplotted(comparison)).cells)
 
 
 def test_configurations_are_shown():
-    with without("matplotlib"):
-        page = html(replace(make(), settings={}))
+    page = unplotted(make(settings={}))
     assert "Configuration of <bdi>lexical+rerank</bdi>" in page
     assert re.search(r"&#34;type&#34;: &#34;rerank&#34;", page)
 

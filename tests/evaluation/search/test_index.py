@@ -32,9 +32,6 @@ print(build_index("docs", "index").made, open_index("index").changes)
 """
 
 
-# ---------------------------------------------------------------------- what is read
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_file_that_becomes_readable_makes_an_index_stale(docs, monkeypatch) -> None:
     monkeypatch.chdir(docs.parent)
@@ -58,9 +55,6 @@ metadata = st.dictionaries(
     st.sampled_from(["title", "x"]),
     st.none() | st.booleans() | any_text | st.integers() | st.lists(any_text, max_size=2),
 )
-
-
-# ---------------------------------------------------------------------- what is kept
 
 
 @examples(20)
@@ -88,9 +82,6 @@ def test_index_answers_like_a_retriever_in_memory(
     assert index.modes == in_memory.modes
     for mode in index.modes:
         assert index.retrieve(query, 9, mode, 1) == in_memory.retrieve(query, 9, mode, 1)
-
-
-# ---------------------------------------------------------------------- what is refused
 
 
 def test_other_embedder_is_refused(index, docs) -> None:
@@ -143,9 +134,6 @@ def test_changed_corpus_makes_an_index_stale(tmp_path) -> None:
     write_corpus(corpus, [Candidate("cat", "1")])
     with pytest.raises(StaleIndexError, match=r"corpus\.jsonl has changed"):
         open_index(tmp_path / "index")
-
-
-# ---------------------------------------------------------------------- the files of an index are
 
 
 def parts(index: Path) -> list[Path]:

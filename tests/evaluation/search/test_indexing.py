@@ -18,8 +18,6 @@ from secondpass_evaluation.search.index_files import read_manifest, write_manife
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import MANIFEST
 
-# ---------------------------------------------------------------------- what is kept
-
 
 def test_build_summary_and_progress(docs, tmp_path) -> None:
     steps: list[tuple[str, int, int | None]] = []
@@ -149,9 +147,6 @@ def test_index_inside_its_source_is_ignored(docs) -> None:
     assert len(open_index(docs / "index").corpus) == 4
 
 
-# ---------------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize("source", ["index", "index/parts-*", "index/parts-*/passages.jsonl"])
 @pytest.mark.parametrize("into", ["index", "new"])
 def test_an_index_is_no_source(index, into, source) -> None:
@@ -232,9 +227,6 @@ def test_leftovers_of_killed_builds_are_removed(docs, index, tmp_path) -> None:
             build_index(docs, folder, Failing(), force=True)
         assert not left.exists()
     assert open_index(index, LetterEmbedder())
-
-
-# ---------------------------------------------------------------------- readers and builds at onc
 
 
 def test_concurrent_builds_of_one_folder_are_refused(docs, index) -> None:
