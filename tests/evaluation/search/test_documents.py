@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from letter_embedder import ids
+from sampling import examples
 from secondpass import Candidate, InputError
 from secondpass_evaluation import StaleIndexError, write_corpus
 from secondpass_evaluation.search.documents import read_source
@@ -188,7 +189,7 @@ def test_unclosed_formatting_loses_no_text(tmp_path, mark) -> None:
     assert candidate.text.endswith("end")
 
 
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared_folder = settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 marks = st.sampled_from(["#", "##", "```", "-", "=", ".", "。", "\n", "\n\n", " ", "<p>", "<h1>"])
 any_words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)

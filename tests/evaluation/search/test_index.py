@@ -161,7 +161,7 @@ def test_every_part_is_checked(index) -> None:
 
 
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_changed_manifest_is_refused_or_equivalent(index, data) -> None:
     path = index / MANIFEST
     content = path.read_bytes()

@@ -20,11 +20,10 @@ from secondpass_evaluation.search.selection import MANIFEST
 
 
 def test_build_summary_and_progress(docs, tmp_path) -> None:
-    steps: list[tuple[str, int, int | None]] = []
+    steps = []
     (docs / "x.bin").write_bytes(b"\0")
-    built = build_index(
-        docs, tmp_path / "index", LetterEmbedder(), progress=lambda *step: steps.append(step)
-    )
+    folder, embedder = tmp_path / "index", LetterEmbedder()
+    built = build_index(docs, folder, embedder, progress=lambda *step: steps.append(step))
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
     assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
     assert steps[:2] == [("reading files", 0, None), ("reading files", 0, 4)]
@@ -32,7 +31,7 @@ def test_build_summary_and_progress(docs, tmp_path) -> None:
     assert ("indexing words", 1, 1) in steps
     assert ("encoding passages", 4, 4) in steps
     assert steps[-1] == ("writing the index", 1, 1)
-    index = open_index(tmp_path / "index", LetterEmbedder())
+    index = open_index(folder, embedder)
     assert index.modes == ("vector", "lexical", "hybrid")
     assert ids(index.retrieve("owl", 5, "lexical"))[0] in {"owls.md#1", "cats.html#1"}
     assert "passages" in repr(index)
@@ -178,26 +177,20 @@ def test_other_folders_are_not_touched(docs, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind", "message"),
+    ("name", "content", "kind", "message"),
     [
-        (lambda docs: None, IndexFaultError, "has no text to index$"),
-        (
-            lambda docs: (docs / "a").write_bytes(b"\0"),
-            IndexFaultError,
-            r"no text to index \(1 file skipped: a\)",
-        ),
-        (
-            lambda docs: (docs / "corpus.jsonl").write_text('{"_id":1,"text":""}\n{'),
-            FormatError,
-            "corpus.jsonl:2: is not JSON",
-        ),
-        (lambda docs: docs.rmdir(), FileNotFoundError, "docs"),
+        (None, "", IndexFaultError, "has no text to index$"),
+        ("a", "\0", IndexFaultError, r"no text to index \(1 file skipped: a\)"),
+        ("corpus.jsonl", '{"_id":1,"text":""}\n{', FormatError, "corpus.jsonl:2: is not JSON"),
     ],
 )
-def test_failed_build_leaves_no_folder(tmp_path, spoil, kind, message) -> None:
+def test_failed_build_leaves_no_folder(tmp_path, name, content, kind, message) -> None:
     docs = tmp_path / "docs"
+    with pytest.raises(FileNotFoundError, match="docs"):
+        build_index(docs, tmp_path / "index")
     docs.mkdir()
-    spoil(docs)
+    if name:
+        (docs / name).write_text(content)
     with pytest.raises(kind, match=message):
         build_index(docs, tmp_path / "index")
     assert not (tmp_path / "index").exists()
@@ -257,13 +250,11 @@ def test_readers_never_see_a_partial_index(docs, index) -> None:
     thread.start()
     opened = 0
     while not done.is_set() or not opened:
-        retrieved = open_index(index, LetterEmbedder(), stale_ok=True).retrieve(
-            "mice owl", 2, "lexical"
-        )
-        assert set(ids(retrieved)) == {"owls.md#1", "owls.md#2"} or "cats.html#1" in ids(retrieved)
+        opened_index = open_index(index, LetterEmbedder(), stale_ok=True)
+        found = set(ids(opened_index.retrieve("mice owl", 2, "lexical")))
+        assert found == {"owls.md#1", "owls.md#2"} or "cats.html#1" in found
         opened += 1
     thread.join()
-    assert opened
 
 
 _KILLS = '''
