@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
@@ -30,14 +31,8 @@ def suite_of(count=40, relevant=lambda number, place: place == number % 3):
     return make_suite("owls", queries, qrels, candidates=candidates)
 
 
-class ByNumber:
+class ByNumber(ByTable):
     """Scores a text by the number that it begins with."""
-
-    model_name = "by-number"
-
-    def __init__(self, **members):
-        for name, value in members.items():
-            setattr(self, name, value)
 
     def score_pairs(self, query, documents):
         return [float(text.split()[0]) for text in documents]
@@ -118,17 +113,17 @@ def test_a_threshold_is_fitted_on_what_it_is_compared_with():
     """Not on what orders the list, so that the lists need not be ranked again."""
 
     class ByList(ByNumber):
-        calls, pointwise, pair_scores = 0, False, True
+        ranked, pointwise, pair_scores = 0, False, True
 
         def score_lists(self, requests, deadline):
-            self.calls += len(requests)
+            self.ranked += len(requests)
             found = [self.score_pairs(query, documents) for query, documents in requests]
             yield [ListScores(numbers, order_scores=[-n for n in numbers]) for numbers in found]
 
     scorer = ByList()
     result = calibrate(Reranker(scorer), SUITE)
     plain = calibrate(Reranker(ByNumber()), SUITE)
-    assert scorer.calls == len(SUITE.queries)
+    assert scorer.ranked == len(SUITE.queries)
     assert (result.floor.on, result.floor.at) == ("rerank", plain.floor.at)
     assert (result.floor.nothing, result.found_empty) == (plain.floor.nothing, plain.found_empty)
 

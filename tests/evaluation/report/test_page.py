@@ -1,4 +1,3 @@
-import fcntl
 import json
 import os
 import pickle
@@ -176,26 +175,20 @@ class Browser:
     """Chromium, spoken to by its debugging protocol over pipes."""
 
     def __init__(self, program, folder):
-        theirs, ours = os.pipe()
+        theirs, self.questions = os.pipe()
         self.answers, written = os.pipe()
-        self.questions = ours
-        # Out of the way of 3 and 4, where the program looks for its ends.
-        ends = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 20) for one in (theirs, written)]
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        quiet = os.open(os.devnull, os.O_RDWR)
-        self.pid = os.posix_spawn(
-            program,
-            [program, *flags, f"--user-data-dir={folder}", "about:blank"],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, quiet, 1),
-                (os.POSIX_SPAWN_DUP2, quiet, 2),
-                *((os.POSIX_SPAWN_DUP2, end, at) for at, end in enumerate(ends, 3)),
-            ],
-            setpgroup=0,
+        # It reads from 3, and writes to 4.
+        command = ["bash", "-c", f'exec "$0" "$@" 3<&{theirs} 4>&{written}', program, *flags]
+        self.process = subprocess.Popen(
+            [*command, f"--user-data-dir={folder}", "about:blank"],
+            pass_fds=(theirs, written),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        for one in (theirs, written, quiet, *ends):
-            os.close(one)
+        os.close(theirs)
+        os.close(written)
         self.buffer, self.count, self.session, self.events = b"", 0, None, []
         targets = self.ask("Target.getTargets")["targetInfos"]
         target = next(one["targetId"] for one in targets if one["type"] == "page")
@@ -223,31 +216,23 @@ class Browser:
         return json.loads(line)
 
     def value(self, expression):
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)[
-            "result"
-        ].get("value")
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        return answer["result"].get("value")
 
     def close(self):
-        os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
         os.close(self.questions)
         os.close(self.answers)
 
     def open(self, path, width):
         """Show a page in a window of this width, with everything that can be opened open."""
-        self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        self.ask("Page.navigate", url=path.as_uri())
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.ask("Emulation.setDeviceMetricsOverride", **size)
+        address = path.as_uri()
+        self.ask("Page.navigate", url=address)
         until = time.monotonic() + 60
-        there = (
-            f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}"
-        )
-        while not self.value(there):
+        while self.value("document.readyState + ' ' + location.href") != f"complete {address}":
             assert time.monotonic() < until
         self.value("document.querySelectorAll('details').forEach(d => d.open = true)")
 
@@ -281,11 +266,8 @@ def test_no_errors_and_no_overflow(browser, tmp_path):
             assert browser.value("document.title") != "taken"
     complaints = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
     assert not [one for one in browser.events if one.get("method") in complaints]
-    asked = [
-        one["params"]["request"]["url"]
-        for one in browser.events
-        if one.get("method") == "Network.requestWillBeSent"
-    ]
+    requests = [one for one in browser.events if one.get("method") == "Network.requestWillBeSent"]
+    asked = [one["params"]["request"]["url"] for one in requests]
     assert asked
     assert all(url.startswith("file:") and url.endswith(".html") for url in asked)
 
