@@ -1,7 +1,5 @@
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import ir_measures
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass_evaluation import (
@@ -117,36 +116,26 @@ def test_any_ids_and_negative_grades(tmp_path, judged, found) -> None:
                 assert ours.per_query[name][metric.query_id] == metric.value
 
 
-BREAKING = [
-    # The first query makes room for counters, the second's would stand before them.
-    ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -2}}, "nDCG@10", 0.5),
-    ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -(2**31)}}, "AP", 0.5),
-    ({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": -1}}, "NumRet", 2.0),
-    ({"q": {"\ud800": 1.0}}, {"q": {"\ud800": 1}}, "RR", 1.0),
-    ({"q": {"a\0b": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.0),
-    ({"q": {"a\0b": 2.0, "a\0c": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.5),
-    ({"q": {"": 2.0, "a b": 1.0}}, {"q": {"a b": 1}}, "RR", 0.5),
-    ({"q": {"a": 1.0}}, {"q": {"a": 10_000_000}}, "nDCG@10", 1.0),
-    ({"q": {"a": 1.0}}, {"q": {"a": 1}}, "Bpref(rel=2147483647)", 0.0),
-]
-"""Rankings, qrels, a measure and its mean: trec_eval itself crashes or errs on these."""
-
-
-def in_another_process(cases) -> list[str]:
-    """The means, computed where a crash ends no test run."""
-    program = (
-        "from secondpass_evaluation import evaluate\n"
-        f"for run, qrels, measure, _ in {cases!r}:\n"
-        "    print(evaluate(run, qrels, [measure]).mean[measure], flush=True)"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout.split()
-
-
-def test_ids_that_break_trec_eval() -> None:
-    assert in_another_process(BREAKING) == [str(value) for *_, value in BREAKING]
+@NEEDS_FORK
+@IGNORES_FORKS
+@pytest.mark.parametrize(
+    ("run", "qrels", "measure", "mean"),
+    [
+        # The first query makes room for counters, the second's would stand before them.
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -2}}, "nDCG@10", 0.5),
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -(2**31)}}, "AP", 0.5),
+        ({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": -1}}, "NumRet", 2.0),
+        ({"q": {"\ud800": 1.0}}, {"q": {"\ud800": 1}}, "RR", 1.0),
+        ({"q": {"a\0b": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.0),
+        ({"q": {"a\0b": 2.0, "a\0c": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.5),
+        ({"q": {"": 2.0, "a b": 1.0}}, {"q": {"a b": 1}}, "RR", 0.5),
+        ({"q": {"a": 1.0}}, {"q": {"a": 10_000_000}}, "nDCG@10", 1.0),
+        ({"q": {"a": 1.0}}, {"q": {"a": 1}}, "Bpref(rel=2147483647)", 0.0),
+    ],
+)
+def test_ids_and_grades_that_break_trec_eval(run, qrels, measure, mean) -> None:
+    """In a process of its own, as trec_eval itself crashes or errs on these."""
+    assert ended_well(run_child(lambda: evaluate(run, qrels, [measure]).mean[measure] == mean))
 
 
 needs_perl = pytest.mark.skipif(
