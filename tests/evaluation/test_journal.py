@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_provider import FakeProvider
 from fakes import numbered
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
@@ -21,6 +20,11 @@ CANDIDATES = [
     Candidate(text, f"d{index}", 1.0 / (index + 1), {"title": "T", "n": [index]})
     for index, text in enumerate(TEXTS)
 ]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "rankings.jsonl"
 
 
 @examples(20)
@@ -78,8 +82,7 @@ def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
 
 
 @pytest.mark.parametrize("torn", [b'{"key": "b", "items"', b"\xff\xfe"])
-def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_an_incomplete_line_is_removed(path: Path, torn: bytes) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         journal.add("a", ranking)
@@ -92,8 +95,7 @@ def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
 
 
 @pytest.mark.parametrize("items", ["1", "[[9]]"])
-def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_lines_that_make_no_sense_are_no_rankings(path: Path, items: str) -> None:
     path.write_text(f'{{"key": "a", "items": {items}, "report": {{}}}}\n')
     with Journal(path) as journal:
         assert journal.find("a", "owl", CANDIDATES) is None
@@ -103,8 +105,7 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) ->
     "content",
     [b"[]\n", b'{"query": "q"}\n{"query"', b"\xff\xfe", b'{"key": "a", "text": "b"}\n'],
 )
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_a_file_of_something_else_is_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is not a file of finished rankings"):
         Journal(path)
@@ -112,17 +113,15 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"key":"', b'{"key":"a","items":[['])
-def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
+def test_a_journal_without_rankings_leaves_no_file(path: Path, torn: bytes) -> None:
     """Not that of an incomplete first line either."""
-    path = tmp_path / "rankings.jsonl"
     path.write_bytes(torn)
     with Journal(path) as journal:
         assert (path.read_bytes(), len(journal)) == (b"", 0)
     assert not path.exists()
 
 
-def test_one_process_writes(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_one_process_writes(path: Path) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         for _ in range(2):  # before its first ranking, too
@@ -138,8 +137,7 @@ def test_one_process_writes(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_journal_is_cleared(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_a_journal_is_cleared(path: Path) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         journal.add("a", ranking)
@@ -189,7 +187,7 @@ def suite_of(queries):
     return make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
 
 
-def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) -> None:
+def test_only_what_can_be_recognized_and_has_not_failed_is_kept(path: Path) -> None:
     suite = suite_of({"q": "owl hunts"})
     rerankers = {
         "kept": {"method": "lexical"},
@@ -197,7 +195,6 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
         "failed": {"method": {"type": "endpoint", "api": "vllm", "model": "m",
                               "base_url": "http://127.0.0.1:9"}, "limits": {"retries": 0}},
     }  # fmt: skip
-    path = tmp_path / "rankings.jsonl"
     for expected in (0, 1):
         with Journal(path) as journal:
             found = compare(rerankers, suite, first_stages=["lexical"], journal=journal)
@@ -207,7 +204,7 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
     assert json.loads(path.read_text())["report"]["status"] == "ok"
 
 
-def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:
+def test_with_threads_all_that_finish_are_kept(path: Path, monkeypatch) -> None:
     queries = {f"q{index}": f"owl {index}" for index in range(20)}
     scored = []
     score = LexicalScorer.score_pairs
@@ -220,7 +217,6 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
         return result
 
     monkeypatch.setattr(LexicalScorer, "score_pairs", counted)
-    path = tmp_path / "rankings.jsonl"
     call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite_of(queries),
             "concurrency": 4, "first_stages": ["lexical"]}  # fmt: skip
     with Journal(path) as journal, pytest.raises(KeyboardInterrupt):
@@ -232,11 +228,11 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
         assert (journal.reused, journal.added) == (len(scored), len(queries) - len(scored))
 
 
-def test_a_skipped_pass_is_kept(tmp_path):
+def test_a_skipped_pass_is_kept(path):
     candidates = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3])]
     ranking = Reranker("lexical", when={"margin": {"below": 0.5}}).rerank("q", candidates)
     assert ranking.report.skipped is not None
-    with Journal(tmp_path / "journal") as journal:
+    with Journal(path) as journal:
         journal.add("key", ranking)
         assert journal.find("key", "q", candidates).report == ranking.report
 
@@ -244,17 +240,6 @@ def test_a_skipped_pass_is_kept(tmp_path):
 NUMBERS = numbered([1, 5, 3, 9])
 QUERIES = {"q1": "one", "q2": "two", "q3": "three"}
 NUMBERED = [Candidate(text, f"d{index}", 1.0 / (index + 1)) for index, text in enumerate(NUMBERS)]
-
-
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "rankings.jsonl"
 
 
 @pytest.fixture

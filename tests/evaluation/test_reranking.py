@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded
 from rerank_answers import answer
 from secondpass import Candidate, Reranker
@@ -146,14 +145,11 @@ def test_interrupt_stops_other_queries() -> None:
     assert len(asked) < len(SUITE.queries)
 
 
-def test_billed_units():
-    with FakeProvider() as provider:
-        provider.play(answer(len))
-        settings = {"model": "m", "base_url": provider.base_url("cohere"), "api_key": "k"}
-        method = {"type": "endpoint", "api": "cohere", "scores": "unbounded", **settings}
-        reranker = Reranker(method)
-        found = compare({"x": reranker}, SUITE, first_stages=["lexical"])
-        reranker.close()
+def test_billed_units(provider):
+    provider.play(answer(len))
+    settings = {"model": "m", "base_url": provider.base_url("cohere"), "api_key": "k"}
+    method = {"type": "endpoint", "api": "cohere", "scores": "unbounded", **settings}
+    found = compare({"x": {"method": method}}, SUITE, first_stages=["lexical"])
     cost = found["lexical+x"].cost
     assert cost.units == 2 * cost.calls
     assert cost.units_per_query == cost.units / len(SUITE.queries)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from fake_provider import FakeProvider
 from fakes import ByTable
 from secondpass import Reranker
 from secondpass.config import load
@@ -169,12 +168,6 @@ def test_probabilities_of_other_settings_are_left_out():
     trial = tune(LAST, {"words": {"method": "lexical", "probabilities": mapping}})["words"]
     assert trial.status == "adopted"
     assert "probabilities" not in trial.config
-
-
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
 
 
 def graded(provider, **settings):
