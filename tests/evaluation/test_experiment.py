@@ -1,7 +1,5 @@
 import asyncio
-import random
 import shutil
-import warnings
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from secondpass_evaluation import (
     holm,
     make_suite,
     ranking_to_run,
-    reciprocal_rank_fusion,
 )
 from secondpass_evaluation.report import charts
 from secondpass_evaluation.report.verdict import verdict
@@ -294,33 +291,3 @@ def test_reranker_named_method() -> None:
     assert [one.name for one in named.results][-2:] == ["hybrid+method", "hybrid+other"]
     assert compare({"method": "lexical"}, suite).results[-1].name == "hybrid+rerank"
     assert compare({"method": {"method": "lexical"}}, suite).results[-1].name == "hybrid+method"
-
-
-@pytest.mark.long
-def test_fusion_as_in_ranx() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the packages that ranx brings
-        ranx = pytest.importorskip("ranx")
-        rng = random.Random(5)
-        documents = [f"d{at}" for at in range(50)]
-        for k in (1, 10, 60):
-            lists = {
-                f"q{at}": [rng.sample(documents, rng.randint(1, 50)) for _ in range(3)]
-                for at in range(10)
-            }
-            runs = [
-                ranx.Run(
-                    {
-                        query: {one: float(-rank) for rank, one in enumerate(each[number])}
-                        for query, each in lists.items()
-                    }
-                )
-                for number in range(3)
-            ]
-            theirs = ranx.fuse(runs, norm=None, method="rrf", params={"k": k}).to_dict()
-            for query, each in lists.items():
-                fused = reciprocal_rank_fusion(
-                    [[Candidate("", one) for one in one_list] for one_list in each], rrf_k=k
-                )
-                ours = {str(one.id): one.score for one in fused}
-                assert ours == pytest.approx(theirs[query], abs=1e-9)
