@@ -43,12 +43,7 @@ class CorpusRetriever:
         self._retriever: HybridRetriever | None = None
 
     def prepare(self, mode: Mode) -> None:
-        """Compute what a mode needs, and load the model.
-
-        Raises:
-            MissingExtraError: the packages that the mode needs are not installed.
-            ModelLoadError: the embedded model cannot be loaded.
-        """
+        """Compute what a mode needs, and load the model."""
         if self._retriever is None or mode not in self._retriever.modes:
             embedder = None if mode == "lexical" else self.make_embedder()
             self._retriever = HybridRetriever(self.corpus, embedder, depth=self.depth)
@@ -62,11 +57,7 @@ class CorpusRetriever:
 
 
 def required_embedder() -> EmbeddedEmbedder:
-    """The embedded model.
-
-    Raises:
-        MissingExtraError: the extra ``embedded`` is not installed.
-    """
+    """The embedded model; a MissingExtraError if its extra is not installed."""
     embedder = default_embedder()
     if embedder is None:
         raise MissingExtraError("embedded", "searching by vectors")

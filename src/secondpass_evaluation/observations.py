@@ -48,9 +48,6 @@ class Observations:
     Attributes:
         stages: the first stages to measure.
         requested: those that the caller has named.
-
-    Raises:
-        InputError: an argument is wrong.
     """
 
     def __init__(
