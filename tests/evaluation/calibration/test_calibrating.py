@@ -12,6 +12,8 @@ from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
 from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite
+from topic_suites import SUITE as TOPICS
+from topic_suites import ByGrade
 
 
 def suite_of(count=40, relevant=lambda number, place: place == number % 3):
@@ -187,6 +189,12 @@ def test_only_lists_with_a_relevant_candidate_are_ranked_again():
     suite = replace(SUITE, qrels={q: j if int(q) < 30 else {} for q, j in SUITE.qrels.items()})
     calibrate({"method": "lexical"}, suite, progress=lambda *state: done.append(state))
     assert (len(done), done[-1][1:]) == (70, (30, 30))
+
+
+def test_only_the_first_stage_that_is_used_searches():
+    labels = set()
+    calibrate(Reranker(ByGrade()), TOPICS, keep=0.5, progress=lambda name, *_: labels.add(name))
+    assert labels == {"Encoding the corpus", "hybrid", "hybrid+rerank"}
 
 
 @pytest.mark.parametrize(
