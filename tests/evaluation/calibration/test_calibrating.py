@@ -10,6 +10,7 @@ from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
+from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite
 from topic_suites import SUITE as TOPICS
@@ -78,6 +79,12 @@ def test_from_a_file_to_a_file(tmp_path):
     path.write_text(path.read_text().replace("top_k: 1", "depth: 7"))
     with pytest.raises(ConfigurationError, match="was fitted for depth 100, not 7"):
         Reranker.from_config(path)
+
+
+def test_a_blend_that_keeps_the_scale_is_judged_by_final_scores():
+    blend = Blend(0.2, "sigmoid")
+    result = calibrate(Reranker(ByNumber(score_kind="logit"), blend=blend), SUITE)
+    assert (result.floor.on, result.fitted.blend) == ("final", blend)
 
 
 def test_lists_are_ranked_again_where_scores_depend_on_them():
