@@ -65,10 +65,7 @@ def repetition_notes(queries: Mapping[str, str]) -> list[str]:
 def measured(
     run: Mapping[str, Mapping[str, float]], suite: Suite, measures: Sequence[str]
 ) -> Evaluation:
-    """The measures of a run; means are over the different texts.
-
-    Arguments and errors as of :func:`~secondpass_evaluation.measures.evaluate`.
-    """
+    """As :func:`~secondpass_evaluation.measures.evaluate`; means are over the different texts."""
     evaluation = evaluate(run, suite.qrels, measures)
     mean = {}
     for name, values in evaluation.per_query.items():

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from secondpass import SecondPassError
 from secondpass.asking.shared import Expected
-from secondpass.types import Progress, no_progress
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass.types import Progress
+from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, shuffled_candidates
 from secondpass_evaluation.suites import Suite
@@ -53,22 +54,26 @@ def expected_comparison(
     The first stages search, as the estimate depends on their candidates; no reranker is called.
     Rankings in the journal are not counted. The arguments and exceptions are those of ``compare``.
     """
-    stages, behinds = choose_stages(suite, first_stages, behind)
-    report = progress or no_progress
-    search = FirstStages(suite, retriever, depth, report)
+    observed = Observations(
+        suite,
+        retriever=retriever,
+        first_stages=first_stages,
+        behind=behind,
+        depth=depth,
+        progress=progress,
+        journal=journal,
+    )
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))
     try:
-        for stage in behinds or (search.preferred(stages),):
+        for stage in observed.behind:
             expected.not_run.update({f"{stage}+{name}": missing[name] for name in missing})
-            retrieved = search.retrieved(stage)
             for name, (reranker, _) in created.items():
-                label = f"{stage}+{name}"
-                if retrieved.reason:
-                    expected.not_run[label] = f"{stage}: {retrieved.reason}"
-                    continue
-                system = SystemRun(label, reranker, suite, retrieved.candidates, 1, report, journal)
-                expected.systems[label], _ = _expected_use(system, shuffles, seed)
+                system = observed.system(name, reranker, stage)
+                if reason := observed.retrieved(stage).reason:
+                    expected.not_run[system.name] = f"{stage}: {reason}"
+                else:
+                    expected.systems[system.name], _ = _expected_use(system, shuffles, seed)
     finally:
         close_created(created)
     return expected

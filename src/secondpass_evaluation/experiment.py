@@ -9,13 +9,12 @@ from itertools import chain
 
 from secondpass import InputError
 from secondpass.formats.shared import check_numbers
-from secondpass.settings import describe
-from secondpass.types import Progress, no_progress
+from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass_evaluation.environment import machine, now, versions
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.inference import (
     Corrected,
@@ -24,8 +23,9 @@ from secondpass_evaluation.judging.inference import (
     corrected_mean,
 )
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
+from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, create_rerankers
-from secondpass_evaluation.reranking import SystemRun, measure_reranker
+from secondpass_evaluation.reranking import measure_reranker
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, difference, fewest_queries, holm
 from secondpass_evaluation.suites import Suite
@@ -89,36 +89,36 @@ def compare(
     """
     started = now()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
-    check_numbers(
-        depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0), seed=(seed, 0)
+    check_numbers(shuffles=(shuffles, 0), seed=(seed, 0))
+    observed = Observations(
+        suite,
+        retriever=retriever,
+        first_stages=first_stages,
+        behind=behind,
+        depth=depth,
+        concurrency=concurrency,
+        progress=progress,
+        journal=journal,
     )
-    if not isinstance(suite, Suite):
-        raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     _check_measures(measures, suite)
-    stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
     if not created and not missing:
         reason = "no reranker was given (on the command line: --preset or --config)"
         missing = {"rerank": reason}
-    report = progress or no_progress
-    search = FirstStages(suite, retriever, depth, report)
-    behinds = behinds or (search.preferred(stages),)
+    behinds = observed.behind
     names = [
-        *stages,
+        *observed.stages,
         *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
     ]
     if baseline is not None and baseline not in names:
         raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
-    results = [search.measure(stage, measures) for stage in stages]
-    first = dict(zip(stages, results, strict=True))
-    systems = {}
-    for name, (reranker, _) in created.items():
-        lists = {stage: search.retrieved(stage).candidates for stage in behinds}
-        systems[name] = [
-            SystemRun(f"{at}+{name}", reranker, suite, lists[at], concurrency, report, journal)
-            for at in behinds
-        ]
+    results = [observed.measure(stage, measures) for stage in observed.stages]
+    first = dict(zip(observed.stages, results, strict=True))
+    systems = {
+        name: [observed.system(name, reranker, stage) for stage in behinds]
+        for name, (reranker, _) in created.items()
+    }
     if expected is not None:
         # Systems behind a first stage that could not run have no candidates and no calls.
         estimate = expected_of_services(

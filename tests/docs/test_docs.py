@@ -14,7 +14,6 @@ import yaml
 from command_calls import called
 from printed_commands import NOT_RUN, blocks, run_lines
 from secondpass import Reranker
-from without_plots import without_plots
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -49,7 +48,7 @@ PLOTTED = "evaluation.md"
 @pages_with("python")
 def test_python_runs(page, monkeypatch):
     if page.name != PLOTTED:
-        without_plots(monkeypatch)
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
     names: dict[str, object] = {"__name__": "__page__"}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
@@ -145,7 +144,7 @@ def extras_of_projects():
 @pages_with("console", "bash", among=CONSOLES)
 def test_consoles_run(page, bash, monkeypatch):
     """All commands of the blocks; those of secondpass run in this process, after the block."""
-    without_plots(monkeypatch)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     for block in blocks(page, "console", "bash"):
         outputs = re.findall(r"^(?:secondpass) [^\n#]*[|>&;]", block, re.MULTILINE)
         assert not outputs, f"{outputs}: needs a process"

@@ -18,15 +18,15 @@ def test_without_packages_the_fallback_is_expected(monkeypatch):
     assert [use.model for use in reranker.expected_use([("q", ["a", "b"])])] == ["by-table"]
 
 
-SUITE = make_suite(
-    "suite",
-    {"q1": "owl", "q2": "sea"},
-    {"q1": {"d1": 1}, "q2": {"d2": 1}},
-    candidates={
-        query: [Candidate(f"{number} owls", f"d{number}") for number in range(6)]
-        for query in ("q1", "q2")
-    },
-)
+def given_suite(count):
+    """Queries with six candidates each."""
+    candidates = [Candidate(f"{number} owls", f"d{number}") for number in range(6)]
+    queries = {f"q{number}": "owl" for number in range(count)}
+    qrels = {query: {"d1": 1} for query in queries}
+    return make_suite("suite", queries, qrels, candidates=dict.fromkeys(queries, candidates))
+
+
+SUITE = given_suite(2)
 
 
 def test_a_comparison_is_expected_per_system():
@@ -47,14 +47,6 @@ def test_a_first_stage_that_cannot_run_is_a_reason_to_skip():
     expected = expected_comparison({"scorer": Reranker(ByTable())}, SUITE, behind="lexical")
     assert expected.systems == {}
     assert "no corpus" in expected.not_run["lexical+scorer"]
-
-
-def given_suite(count):
-    """Queries with six candidates each."""
-    candidates = [Candidate(f"{number} owls", f"d{number}") for number in range(6)]
-    queries = {f"q{number}": "owl" for number in range(count)}
-    qrels = {query: {"d1": 1} for query in queries}
-    return make_suite("suite", queries, qrels, candidates=dict.fromkeys(queries, candidates))
 
 
 @pytest.mark.parametrize(

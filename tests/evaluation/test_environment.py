@@ -58,9 +58,6 @@ def test_the_processor_is_named_as_the_system_names_it(tmp_path, text, processor
     assert environment._processor(path) == processor
 
 
-# ---------------------------------------------------------------------- without a package of the
-
-
 INSTALL = 'pip install "secondpass[evaluation]"'
 
 
@@ -92,13 +89,15 @@ def test_commands_say_what_to_install(monkeypatch, arguments):
     assert INSTALL in told.flat
 
 
-def test_a_module_is_imported_without_the_public_names():
+def test_a_module_is_imported_without_the_public_names_and_these_import_nothing_heavy():
     """They need modules that may be the ones that import this, as `tune` did."""
     done = python(
-        "import sys; from secondpass_evaluation import environment; "
-        "print(environment.__name__, 'secondpass_evaluation.public' in sys.modules)"
+        "import sys, secondpass_evaluation; from secondpass_evaluation import environment; "
+        "print(environment.__name__, 'secondpass_evaluation.public' in sys.modules); "
+        "assert all(hasattr(secondpass_evaluation, n) for n in secondpass_evaluation.__all__); "
+        "print({'numpy', 'bm25s', 'ir_measures', 'scipy'} & {*sys.modules})"
     )
-    assert done.stdout == "secondpass_evaluation.environment False\n"
+    assert done.stdout == "secondpass_evaluation.environment False\nset()\n"
 
 
 def test_no_public_name_is_that_of_a_module():

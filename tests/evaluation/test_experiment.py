@@ -1,13 +1,11 @@
 import asyncio
-import random
 import shutil
-import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
 from fakes import Model
+from letter_embedder import LetterEmbedder
 from secondpass import Candidate, ConfigurationError, InputError, Reranker
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import (
@@ -18,18 +16,17 @@ from secondpass_evaluation import (
     holm,
     make_suite,
     ranking_to_run,
-    reciprocal_rank_fusion,
 )
 from secondpass_evaluation.report import charts
 from secondpass_evaluation.report.verdict import verdict
-from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, figures, passages, suite_of
+from topic_suites import CANDIDATES, SUITE, ByGrade, figures, passages, suite_of
 
 WORDS = HybridRetriever(SUITE.corpus)
 """It has no vectors."""
 
 
 def test_four_modes() -> None:
-    retriever = HybridRetriever(SUITE.corpus, ByTopic())
+    retriever = HybridRetriever(SUITE.corpus, LetterEmbedder())
     found = compare({"rerank": Reranker(ByGrade())}, SUITE, retriever=retriever, depth=4)
     assert [one.name for one in found.results] == ["vector", "lexical", "hybrid", "hybrid+rerank"]
     assert found.ran == found.results
@@ -58,9 +55,7 @@ def test_first_stage_that_cannot_run() -> None:
     assert found["lexical"].differences == {}
 
 
-def test_only_own_rerankers_are_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_own_rerankers_are_closed(monkeypatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(Reranker, "close", lambda _: done.append("closed"))
     rerankers = {"a": "lexical", "ready": Reranker(ByGrade()), "b": {"method": "lexical"}}
@@ -78,7 +73,7 @@ def test_only_own_rerankers_are_closed(
 def test_differences_are_corrected() -> None:
     rerankers = {
         "good": Reranker(ByGrade()),
-        "bad": Reranker(ByGrade(-1)),
+        "bad": Reranker(ByGrade(sign=-1)),
         "words": Reranker("lexical"),
     }
     measures = ("nDCG@3", "RR(rel=2)", "P@1")
@@ -176,10 +171,10 @@ def test_unfit_judgements_fail_first() -> None:
 
 
 def test_behind_several_first_stages() -> None:
-    retriever = HybridRetriever(SUITE.corpus, ByTopic())
+    retriever = HybridRetriever(SUITE.corpus, LetterEmbedder())
     modes = ("vector", "lexical", "hybrid")
     settings = {"retriever": retriever, "depth": 4, "shuffles": 1}
-    rerankers = {"a": Reranker(ByGrade()), "b": Reranker(ByGrade(-1))}
+    rerankers = {"a": Reranker(ByGrade()), "b": Reranker(ByGrade(sign=-1))}
     found = compare(rerankers, SUITE, behind=modes, **settings)
     names = [f"{mode}+{name}" for name in rerankers for mode in modes]
     assert [one.name for one in found.results] == [*modes, *names]
@@ -209,9 +204,6 @@ def test_behind_several_first_stages() -> None:
     )
 
 
-# ---------------------------------------------------------------------- first stages
-
-
 @pytest.mark.parametrize(
     ("parts", "settings", "modes", "behind"),
     [
@@ -231,7 +223,7 @@ def test_behind_several_first_stages() -> None:
 )
 def test_choice_of_stages(parts, settings, modes, behind) -> None:
     suite = suite_of(SUITE.corpus, **parts)
-    retriever = HybridRetriever(SUITE.corpus, ByTopic())
+    retriever = HybridRetriever(SUITE.corpus, LetterEmbedder())
     found = compare({"x": Reranker(ByGrade())}, suite, retriever=retriever, **settings)
     assert [one.name for one in found.ran] == [*modes, f"{behind}+x"]
     assert found.baseline == behind
@@ -256,9 +248,6 @@ def test_too_many_candidates_are_cut() -> None:
 
     found = compare([], SUITE, retriever=Generous(), first_stages=["vector"], depth=3)
     assert {len(documents) for documents in found["vector"].run.values()} == {3}
-
-
-# ---------------------------------------------------------------------- rerankers
 
 
 def test_no_reranker_is_not_run() -> None:
@@ -296,48 +285,9 @@ def test_configuration_file(tmp_path: Path) -> None:
     assert found["lexical+rerank"].config is None  # an object without a name
 
 
-def test_missing_package_is_not_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    found = compare(["embedded", "lexical"], SUITE, first_stages=["lexical"])
-    assert 'pip install "secondpass[embedded]"' in found["lexical+embedded"].reason
-    assert found["lexical+lexical"].status == "ran"
-
-
 def test_reranker_named_method() -> None:
     suite = make_suite("s", {"q": "cat"}, {"q": {"a": 1}}, corpus=[Candidate("a cat", "a")])
     named = compare({"method": Reranker("lexical"), "other": "lexical"}, suite)
     assert [one.name for one in named.results][-2:] == ["hybrid+method", "hybrid+other"]
     assert compare({"method": "lexical"}, suite).results[-1].name == "hybrid+rerank"
     assert compare({"method": {"method": "lexical"}}, suite).results[-1].name == "hybrid+method"
-
-
-@pytest.mark.long
-def test_fusion_as_in_ranx() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the packages that ranx brings
-        ranx = pytest.importorskip("ranx")
-        rng = random.Random(5)
-        documents = [f"d{at}" for at in range(50)]
-        for k in (1, 10, 60):
-            lists = {
-                f"q{at}": [rng.sample(documents, rng.randint(1, 50)) for _ in range(3)]
-                for at in range(10)
-            }
-            runs = [
-                ranx.Run(
-                    {
-                        query: {one: float(-rank) for rank, one in enumerate(each[number])}
-                        for query, each in lists.items()
-                    }
-                )
-                for number in range(3)
-            ]
-            theirs = ranx.fuse(runs, norm=None, method="rrf", params={"k": k}).to_dict()
-            for query, each in lists.items():
-                fused = reciprocal_rank_fusion(
-                    [[Candidate("", one) for one in one_list] for one_list in each], rrf_k=k
-                )
-                ours = {str(one.id): one.score for one in fused}
-                assert ours == pytest.approx(theirs[query], abs=1e-9)

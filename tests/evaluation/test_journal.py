@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_provider import FakeProvider
 from fakes import numbered
+from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass.ranking.lexical import LexicalScorer
 from secondpass_evaluation import compare, make_suite
 from secondpass_evaluation.journal import Journal, ranking_key
-from secondpass_evaluation.observations import Observations
 
 TEXTS = ["the owl hunts mice", "a cat sleeps", "night tickets", "owl", "", "an owl and an owl"]
 CANDIDATES = [
@@ -23,6 +22,12 @@ CANDIDATES = [
 ]
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "rankings.jsonl"
+
+
+@examples(20)
 @given(
     settings=st.fixed_dictionaries(
         {},
@@ -77,8 +82,7 @@ def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
 
 
 @pytest.mark.parametrize("torn", [b'{"key": "b", "items"', b"\xff\xfe"])
-def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_an_incomplete_line_is_removed(path: Path, torn: bytes) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         journal.add("a", ranking)
@@ -91,8 +95,7 @@ def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
 
 
 @pytest.mark.parametrize("items", ["1", "[[9]]"])
-def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_lines_that_make_no_sense_are_no_rankings(path: Path, items: str) -> None:
     path.write_text(f'{{"key": "a", "items": {items}, "report": {{}}}}\n')
     with Journal(path) as journal:
         assert journal.find("a", "owl", CANDIDATES) is None
@@ -100,15 +103,9 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) ->
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"[]\n",
-        b'{"query": "q"}\n{"query"',
-        b"\xff\xfe",
-        b'{"key": "a", "text": "b"}\n',
-    ],
+    [b"[]\n", b'{"query": "q"}\n{"query"', b"\xff\xfe", b'{"key": "a", "text": "b"}\n'],
 )
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_a_file_of_something_else_is_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is not a file of finished rankings"):
         Journal(path)
@@ -116,17 +113,15 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"key":"', b'{"key":"a","items":[['])
-def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
+def test_a_journal_without_rankings_leaves_no_file(path: Path, torn: bytes) -> None:
     """Not that of an incomplete first line either."""
-    path = tmp_path / "rankings.jsonl"
     path.write_bytes(torn)
     with Journal(path) as journal:
         assert (path.read_bytes(), len(journal)) == (b"", 0)
     assert not path.exists()
 
 
-def test_one_process_writes(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_one_process_writes(path: Path) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         for _ in range(2):  # before its first ranking, too
@@ -142,8 +137,7 @@ def test_one_process_writes(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_journal_is_cleared(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.jsonl"
+def test_a_journal_is_cleared(path: Path) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
         journal.add("a", ranking)
@@ -153,6 +147,12 @@ def test_a_journal_is_cleared(tmp_path: Path) -> None:
     assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["b"]
 
 
+def containing_itself(value):
+    metadata = {"b": value}
+    metadata["self"] = [metadata]
+    return metadata
+
+
 @pytest.mark.parametrize(
     ("metadata", "other"),
     [
@@ -160,26 +160,18 @@ def test_a_journal_is_cleared(tmp_path: Path) -> None:
         ({("a", 1): "x"}, {("a", 1): "y"}),
         ({1: "x"}, {"1": "x"}),
         ({"a": {"b": 1}}, {"a": [["b", 1]]}),
+        (containing_itself("a"), containing_itself("b")),
     ],
+    ids=["none", "tuple", "integer", "mapping", "itself"],
 )
 def test_metadata_of_any_kind_count(metadata, other) -> None:
-    def key(*candidates):
-        return ranking_key("given+a", {}, "q1", "owl", candidates)
+    def key(metadata):
+        candidate = replace(CANDIDATES[0], metadata=metadata)
+        return ranking_key("given+a", {}, "q1", "owl", [candidate])
 
-    candidate = replace(CANDIDATES[0], metadata=metadata)
-    assert key(candidate) == key(candidate)
-    assert key(candidate) != key(replace(candidate, metadata=other))
-    turned = replace(candidate, metadata=dict(reversed(metadata.items())))
-    assert key(candidate) == key(turned)
-
-
-def test_metadata_that_contains_itself_counts() -> None:
-    keys = set()
-    for value in ("a", "b"):
-        metadata = {"b": value}
-        metadata["self"] = [metadata]
-        keys.add(ranking_key("s", {}, "q1", "q", [replace(CANDIDATES[0], metadata=metadata)]))
-    assert len(keys) == 2
+    assert key(metadata) == key(metadata) != key(other)
+    if "self" not in metadata:
+        assert key(metadata) == key(dict(reversed(metadata.items())))
 
 
 class Lengths:
@@ -190,16 +182,19 @@ class Lengths:
         return [float(len(text)) for text in texts]
 
 
-def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) -> None:
+def suite_of(queries):
     corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
-    suite = make_suite("s", {"q": "owl hunts"}, {"q": {"d0": 1}}, corpus=corpus)
+    return make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
+
+
+def test_only_what_can_be_recognized_and_has_not_failed_is_kept(path: Path) -> None:
+    suite = suite_of({"q": "owl hunts"})
     rerankers = {
         "kept": {"method": "lexical"},
         "object": Reranker(Lengths()),  # its configuration cannot be serialised
         "failed": {"method": {"type": "endpoint", "api": "vllm", "model": "m",
                               "base_url": "http://127.0.0.1:9"}, "limits": {"retries": 0}},
     }  # fmt: skip
-    path = tmp_path / "rankings.jsonl"
     for expected in (0, 1):
         with Journal(path) as journal:
             found = compare(rerankers, suite, first_stages=["lexical"], journal=journal)
@@ -209,10 +204,8 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
     assert json.loads(path.read_text())["report"]["status"] == "ok"
 
 
-def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:
+def test_with_threads_all_that_finish_are_kept(path: Path, monkeypatch) -> None:
     queries = {f"q{index}": f"owl {index}" for index in range(20)}
-    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
-    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
     scored = []
     score = LexicalScorer.score_pairs
 
@@ -224,9 +217,8 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
         return result
 
     monkeypatch.setattr(LexicalScorer, "score_pairs", counted)
-    path = tmp_path / "rankings.jsonl"
-    call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite, "concurrency": 4,
-            "first_stages": ["lexical"]}  # fmt: skip
+    call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite_of(queries),
+            "concurrency": 4, "first_stages": ["lexical"]}  # fmt: skip
     with Journal(path) as journal, pytest.raises(KeyboardInterrupt):
         compare(**call, journal=journal)
     assert len(path.read_text().splitlines()) == len(scored) >= 9
@@ -236,56 +228,18 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
         assert (journal.reused, journal.added) == (len(scored), len(queries) - len(scored))
 
 
-def test_a_skipped_pass_is_kept(tmp_path):
+def test_a_skipped_pass_is_kept(path):
     candidates = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3])]
     ranking = Reranker("lexical", when={"margin": {"below": 0.5}}).rerank("q", candidates)
     assert ranking.report.skipped is not None
-    with Journal(tmp_path / "journal") as journal:
+    with Journal(path) as journal:
         journal.add("key", ranking)
         assert journal.find("key", "q", candidates).report == ranking.report
-
-
-# ---------------------------------------------------------------------- rankings of a suite's que
-
-
-CORPUS = [
-    {"id": "a", "text": "pears grow on trees"},
-    {"id": "b", "text": "apples grow on trees, and apples are red"},
-    {"id": "c", "text": "trains run on rails"},
-]
-GIVEN = make_suite("given", {"q": "red apples"}, {"q": {"b": 1}}, candidates={"q": CORPUS})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"depth": 0}, "depth"),
-        ({"behind": "best"}, "behind: must be one of"),
-        ({"behind": "lexical"}, "lexical: the suite has no corpus to search"),
-    ],
-)
-def test_wrong_arguments(options: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        assert Observations(GIVEN, **options).candidates  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------------- what an interrupted compa
 
 
 NUMBERS = numbered([1, 5, 3, 9])
 QUERIES = {"q1": "one", "q2": "two", "q3": "three"}
 NUMBERED = [Candidate(text, f"d{index}", 1.0 / (index + 1)) for index, text in enumerate(NUMBERS)]
-
-
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "rankings.jsonl"
 
 
 @pytest.fixture

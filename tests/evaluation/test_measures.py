@@ -1,7 +1,5 @@
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import ir_measures
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass_evaluation import (
@@ -37,8 +36,11 @@ some_qrels = st.dictionaries(
 MEASURES = ["nDCG@10", "nDCG@2", "RR", "R@100", "AP(rel=2)", "P@1"]
 
 
+in_tmp_path = settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
 @given(run=tied_runs, qrels=some_qrels)
-@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@in_tmp_path
 def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
     write_run(tmp_path / "run", run)
     write_qrels(tmp_path / "qrels", qrels)
@@ -57,7 +59,7 @@ def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
 
 
 @given(run=tied_runs, qrels=some_qrels)
-@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@in_tmp_path
 def test_foreign_runs_as_trec_eval(tmp_path: Path, run, qrels) -> None:
     path = tmp_path / "foreign"
     path.write_text(
@@ -84,7 +86,7 @@ grades = st.integers(-3, 3)
     judged=st.lists(st.dictionaries(ids, grades, min_size=1, max_size=6), min_size=1, max_size=3),
     found=st.lists(st.dictionaries(ids, st.sampled_from([0.0, 1.0, 2.0]), max_size=6), max_size=3),
 )
-@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@in_tmp_path
 def test_any_ids_and_negative_grades(tmp_path, judged, found) -> None:
     # trec_eval crashes, or reads what it did not write, where a query's highest grade is negative.
     qrels = {f"q{at}": {"top": 0, **each} for at, each in enumerate(judged)}
@@ -114,64 +116,38 @@ def test_any_ids_and_negative_grades(tmp_path, judged, found) -> None:
                 assert ours.per_query[name][metric.query_id] == metric.value
 
 
-BREAKING = [
-    # The first query makes room for counters, the second's would stand before them.
-    ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -2}}, "nDCG@10", 0.5),
-    ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -(2**31)}}, "AP", 0.5),
-    ({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": -1}}, "NumRet", 2.0),
-    ({"q": {"\ud800": 1.0}}, {"q": {"\ud800": 1}}, "RR", 1.0),
-    ({"q": {"a\0b": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.0),
-    ({"q": {"a\0b": 2.0, "a\0c": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.5),
-    ({"q": {"": 2.0, "a b": 1.0}}, {"q": {"a b": 1}}, "RR", 0.5),
-    ({"q": {"a": 1.0}}, {"q": {"a": 10_000_000}}, "nDCG@10", 1.0),
-    ({"q": {"a": 1.0}}, {"q": {"a": 1}}, "Bpref(rel=2147483647)", 0.0),
-]
-"""Rankings, qrels, a measure and its mean: trec_eval itself crashes or errs on these."""
+@NEEDS_FORK
+@IGNORES_FORKS
+@pytest.mark.parametrize(
+    ("run", "qrels", "measure", "mean"),
+    [
+        # The first query makes room for counters, the second's would stand before them.
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -2}}, "nDCG@10", 0.5),
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -(2**31)}}, "AP", 0.5),
+        ({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": -1}}, "NumRet", 2.0),
+        ({"q": {"\ud800": 1.0}}, {"q": {"\ud800": 1}}, "RR", 1.0),
+        ({"q": {"a\0b": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.0),
+        ({"q": {"a\0b": 2.0, "a\0c": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.5),
+        ({"q": {"": 2.0, "a b": 1.0}}, {"q": {"a b": 1}}, "RR", 0.5),
+        ({"q": {"a": 1.0}}, {"q": {"a": 10_000_000}}, "nDCG@10", 1.0),
+        ({"q": {"a": 1.0}}, {"q": {"a": 1}}, "Bpref(rel=2147483647)", 0.0),
+    ],
+)
+def test_ids_and_grades_that_break_trec_eval(run, qrels, measure, mean) -> None:
+    """In a process of its own, as trec_eval itself crashes or errs on these."""
+    assert ended_well(run_child(lambda: evaluate(run, qrels, [measure]).mean[measure] == mean))
 
 
-def in_another_process(cases) -> list[str]:
-    """The means, computed where a crash ends no test run."""
-    program = (
-        "from secondpass_evaluation import evaluate\n"
-        f"for run, qrels, measure, _ in {cases!r}:\n"
-        "    print(evaluate(run, qrels, [measure]).mean[measure], flush=True)"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout.split()
+needs_perl = pytest.mark.skipif(
+    shutil.which("perl") is None, reason="ERR is computed by a program in Perl"
+)
 
 
-def test_ids_that_break_trec_eval() -> None:
-    assert in_another_process(BREAKING) == [str(value) for *_, value in BREAKING]
-
-
-@pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
+@needs_perl
 def test_document_ids_do_not_matter() -> None:
     plain = evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1, "b": 3}}, ["ERR@10"])
     odd = evaluate({"q": {"a x": 2.0, "": 1.0}}, {"q": {"a x": 1, "": 3}}, ["ERR@10"])
     assert plain == odd
-
-
-@pytest.mark.parametrize(
-    ("relevance", "told"),
-    [
-        (1.5, "must be a whole number, not 1.5"),
-        (None, "must be a whole number, not nothing"),
-        (True, "must be a whole number, not True"),
-        (99999999999, "must be -2147483648 to 10000000, not 99999999999"),
-        (10_000_001, "must be -2147483648 to 10000000, not 10000001"),
-    ],
-)
-def test_wrong_relevances(relevance, told: str) -> None:
-    with pytest.raises(InputError) as caught:
-        evaluate({"q": {"a": 1.0}}, {"q": {"a": 1, "b": relevance}})
-    assert str(caught.value) == f"qrels['q']['b']: the relevance {told}"
-
-
-def test_ids_are_strings() -> None:
-    with pytest.raises(InputError, match="query 'q': the id of a document must be a string, not 7"):
-        evaluate({"q": {7: 1.0}}, {"q": {"a": 1}})
 
 
 def test_every_judged_query_counts() -> None:
@@ -192,15 +168,11 @@ def test_ties_keep_mapping_order() -> None:
 def test_requested_names() -> None:
     run = {"q1": {"a": 1.0}}
     assert set(evaluate(run, QRELS).mean) == {"nDCG@10", "RR", "R@100"}
-    assert set(evaluate(run, QRELS, ["MRR@10", "MAP", "IPrec@0.5", "NumRet"]).mean) == {
-        "MRR@10",
-        "MAP",
-        "IPrec@0.5",
-        "NumRet",
-    }
+    names = ["MRR@10", "MAP", "IPrec@0.5", "NumRet"]
+    assert [*evaluate(run, QRELS, names).mean] == names
 
 
-@pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
+@needs_perl
 def test_query_ids_do_not_matter() -> None:
     run = {"q1": {"c": 2.0, "a": 1.0}, "q2": {"b": 1.0}, "q3": {"z": 1.0}}
     for one, two, three in (("q-1", "r-1", "9"), ("what, now", "7", "x-7")):
@@ -250,16 +222,19 @@ def test_wrong_measures(measure, problem: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
-def test_arguments_are_checked() -> None:
-    with pytest.raises(InputError, match="qrels: must hold at least one query"):
-        evaluate({}, {})
-    with pytest.raises(InputError, match="give a sequence of names"):
-        evaluate({}, QRELS, "RR")
-    with pytest.raises(InputError, match=r"run\['q1'\]: document 'a': its score is not finite"):
-        evaluate({"q1": {"a": math.nan}}, QRELS)
-
-
-# ------------------------------------------------------------------ rankings
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (({}, {}), "qrels: must hold at least one query"),
+        (({}, QRELS, "RR"), "give a sequence of names"),
+        (({"q1": {"a": math.nan}}, QRELS), r"run\['q1'\]: document 'a': its score is not finite"),
+        (({"q1": {7: 1.0}}, QRELS), "query 'q1': the id of a document must be a string, not 7"),
+        (({}, {"q": {"a": 1, "b": 1.5}}), r"qrels\['q'\]\['b'\]: the relevance must be a whole"),
+    ],
+)
+def test_arguments_are_checked(arguments, problem) -> None:
+    with pytest.raises(InputError, match=problem):
+        evaluate(*arguments)
 
 
 def test_ranking_to_run() -> None:

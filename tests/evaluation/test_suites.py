@@ -33,7 +33,6 @@ def test_first_queries() -> None:
         ({"qrels": {"q1": {"a": 0, "b": -1}}}, "no document is judged relevant"),
         ({"qrels": {"q1": {"A": 1}}}, "no judged document is among the candidates: judged are 'A'"),
         ({"qrels": {"q1": {"a": 1.5}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
-        ({"qrels": {"q1": {"a": 2**31}}}, r"qrels\['q1'\]\['a'\]: must be -2147483648 to "),
         ({"queries": {1: "owl"}, "qrels": {1: {"a": 1}}}, "queries: an id must be a string, not 1"),
         ({"queries": ["owl"]}, "queries: must be a mapping"),
         ({"qrels": [("q1", "a", 1)]}, "qrels: must be a mapping"),

@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 import os
 import stat
 from pathlib import Path
@@ -26,10 +27,10 @@ from secondpass_evaluation.cli.first_stages import CachedEmbedder
 from secondpass_evaluation.search.indexing import build_index
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=8)
-shared_folder = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_tmp_path = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@shared_folder
+@in_tmp_path
 @given(
     st.lists(
         st.builds(
@@ -56,7 +57,7 @@ def test_a_corpus_comes_back(tmp_path, corpus):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "tsv", "jsonl.gz", "tsv.gz"])
-@shared_folder
+@in_tmp_path
 @given(st.dictionaries(words, st.lists(words, min_size=1).map(" ".join), max_size=5))
 def test_queries_come_back(tmp_path, suffix, queries):
     path = tmp_path / f"queries.{suffix}"
@@ -86,29 +87,11 @@ def test_a_corpus_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, cor
     assert [each.name for each in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("queries", "told"),
-    [
-        ({"q": "two\tfields"}, "query 'q': the text has white space"),
-        ({"q": "two\nlines"}, "query 'q': the text has white space"),
-        ({"a b": "text"}, "query id 'a b' has white space"),
-        ({"q": None}, "query 'q': the text must be a string, not nothing"),
-    ],
-)
-def test_queries_that_a_tsv_cannot_hold(tmp_path, queries, told):
-    with pytest.raises(FormatError, match=told):
-        write_queries(tmp_path / "queries.tsv", queries)
-    assert not list(tmp_path.iterdir())
-
-
 def test_json_lines_hold_any_white_space(tmp_path):
     path = tmp_path / "queries.jsonl"
     write_queries(path, {"a b": "two\tfields\nand lines"})
     assert json.loads(path.read_text()) == {"_id": "a b", "text": "two\tfields\nand lines"}
     assert read_queries(path) == {"a b": "two\tfields\nand lines"}
-
-
-# ---------------------------------------------------------------------- runs and judgements that
 
 
 ids = st.text(min_size=1, max_size=8).filter(
@@ -125,7 +108,6 @@ runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=12
 all_qrels = st.dictionaries(
     ids, st.dictionaries(ids, st.integers(-2, 5), min_size=1, max_size=8), max_size=4
 )
-in_tmp_path = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(qrels=all_qrels)
@@ -133,8 +115,7 @@ in_tmp_path = settings(examples(15), suppress_health_check=[HealthCheck.function
 def test_qrels_come_back(tmp_path: Path, qrels: dict[str, dict[str, int]]) -> None:
     write_qrels(tmp_path / "qrels", qrels)
     back = read_qrels(tmp_path / "qrels")
-    assert back == qrels
-    assert [list(one) for one in back.values()] == [list(one) for one in qrels.values()]
+    assert json.dumps(back) == json.dumps(qrels)  # in the same order
 
 
 @given(run=runs)
@@ -171,48 +152,35 @@ def test_ties_are_written_to_fall_in_the_order_of_the_mapping(tmp_path: Path) ->
     )
 
 
-def test_scores_that_only_double_precision_tells_apart_fall_too(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", {"q": {"a": 0.5 + 1e-12, "b": 0.5}})
-    first, second = (line.split()[4] for line in (tmp_path / "run").read_text().splitlines())
-    assert float(first) == 0.5 + 1e-12
-    assert float32(float(second)) < float32(float(first))
+LOWEST = -3.4028234663852886e38
 
 
-@pytest.mark.parametrize("bad", ["", "a b", "a\u00a0b", "\ufeffa", "a\0", "\ud800", 7])
-def test_ids_that_the_form_cannot_hold_are_refused(tmp_path: Path, bad) -> None:
-    path = tmp_path / "file"
-    for run in ({bad: {"a": 1.0}}, {"q": {bad: 1.0}}):
-        with pytest.raises(FormatError, match=r"file: (query|document) id "):
-            write_run(path, run)
-    for qrels in ({bad: {"a": 1}}, {"q": {bad: 1}}):
-        with pytest.raises(FormatError, match=r"file: (query|document) id "):
-            write_qrels(path, qrels)
-    with pytest.raises(FormatError, match="file: tag "):
-        write_run(path, {}, bad)
+@pytest.mark.parametrize(
+    ("write", "values", "problem"),
+    [
+        (write_run, {"a b": {"a": 1.0}}, "query id "),
+        (write_run, {"q": {"a b": 1.0}}, "document id "),
+        (write_run, {"q": {"a": math.nan}}, "query 'q', document 'a': its score is not finite"),
+        (write_run, {"q": {"a": LOWEST, "b": LOWEST}}, "query 'q', document 'b': its score is "),
+        (write_qrels, {"a b": {"a": 1}}, "query id "),
+        (write_qrels, {"q": {"a b": 1}}, "document id "),
+        (write_qrels, {"q": {"a": 1.5}}, "query 'q', document 'a': the relevance must be "),
+        (write_qrels, {"q": {}}, "query 'q' has no judgments"),
+        (write_queries, {"q": "two\tfields"}, "query 'q': the text has white space"),
+        (write_queries, {"q": "two\nlines"}, "query 'q': the text has white space"),
+        (write_queries, {"a b": "text"}, "query id 'a b' has white space"),
+        (write_queries, {"q": None}, "query 'q': the text must be a string, not nothing"),
+    ],
+)
+def test_what_a_file_cannot_hold_is_refused(tmp_path: Path, write, values, problem) -> None:
+    with pytest.raises(FormatError, match=rf"file\.tsv: {problem}"):
+        write(tmp_path / "file.tsv", values)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e39, 10**400, "1", None])
-def test_scores_out_of_range_are_refused(tmp_path: Path, bad) -> None:
-    with pytest.raises(FormatError, match=r"run: query 'q', document 'a': its score is "):
-        write_run(tmp_path / "run", {"q": {"a": bad}})
-
-
-def test_no_score_is_left_below_the_lowest(tmp_path: Path) -> None:
-    lowest = -3.4028234663852886e38
-    with pytest.raises(FormatError, match="document 'b': its score is not finite"):
-        write_run(tmp_path / "run", {"q": {"a": lowest, "b": lowest}})
-
-
-@pytest.mark.parametrize("bad", [1.5, None, True, 2**31, -(2**31) - 1])
-def test_a_relevance_must_be_a_whole_number_in_range(tmp_path: Path, bad) -> None:
-    with pytest.raises(FormatError, match="query 'q', document 'a': the relevance must be "):
-        write_qrels(tmp_path / "qrels", {"q": {"a": bad}})
-
-
-def test_a_query_without_judgments_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="query 'q' has no judgments"):
-        write_qrels(tmp_path / "qrels", {"q": {}})
+def test_a_tag_has_no_white_space(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="file: tag "):
+        write_run(tmp_path / "file", {}, "a b")
 
 
 def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
@@ -221,9 +189,6 @@ def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
     write_qrels(tmp_path / "qrels", {"q": {"a": 1}})
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (usual, tmp_path / "qrels")}
     assert len(modes) == 1
-
-
-# ---------------------------------------------------------------------- what is kept for later is
 
 
 __all__ = ["events"]

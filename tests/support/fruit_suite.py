@@ -11,11 +11,7 @@ DOCUMENTS = {
     "bread": "Bread is baked from flour and water.",
     "river": "A river carries water to the sea.",
 }
-
-
 QUERIES = {"q1": "fruit with potassium", "q2": "what goes around the earth", "q3": "baked flour"}
-
-
 QRELS = {"q1": {"banana": 2, "pear": 1}, "q2": {"moon": 1}, "q3": {"bread": 1}}
 
 

@@ -21,19 +21,10 @@ POOLS = {
 def mark(**changes: Any) -> JudgedBy:
     """How the judgements were made."""
     settings: dict[str, Any] = {
-        "model": "m",
-        "template": "umbrela-1",
-        "date": "2026-11-24T01:02:03Z",
-        "sampled_from": 9,
-        "queries": 3,
-        "documents": 5,
-        "grades": {0: 1, 1: 2, 2: 1, 3: 1},
-        "ungraded": 0,
-        "pools": ("lexical",),
-        "depth": 2,
-        "seed": 0,
-        "order": ("q2", "q1", "q3"),
-    }
+        "model": "m", "template": "umbrela-1", "date": "2026-11-24T01:02:03Z", "sampled_from": 9,
+        "queries": 3, "documents": 5, "grades": {0: 1, 1: 2, 2: 1, 3: 1}, "ungraded": 0,
+        "pools": ("lexical",), "depth": 2, "seed": 0, "order": ("q2", "q1", "q3"),
+    }  # fmt: skip
     return JudgedBy(**{**settings, **changes})
 
 

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from fakes import number_of
+from fakes import ByTable, InOrder, number_of
 from secondpass import Candidate
 from secondpass_evaluation import Suite, make_suite
 
@@ -30,27 +28,13 @@ def suite_of(corpus=None, **parts) -> Suite:
 SUITE = suite_of()
 
 
-class ByGrade:
-    """Scores a passage by its grade."""
+class ByGrade(ByTable):
+    """Scores a passage by its grade, the highest first, or last by a negative sign."""
 
-    model_name = "by-grade"
-
-    def __init__(self, sign: int = 1, **members: object) -> None:
-        self.sign = sign
-        for name, value in members.items():
-            setattr(self, name, value)
+    sign = 1
 
     def score_pairs(self, query: str, documents: list[str]) -> list[float]:
         return [float(self.sign * number_of(text)) for text in documents]
-
-
-class ByTopic:
-    """Embeds a text by the topics in it."""
-
-    def embed(self, texts):
-        rows = np.array([[float(topic in text) for topic in TOPICS] for text in texts])
-        rows[~rows.any(axis=1)] = 1.0
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def failing(error: BaseException):
@@ -66,12 +50,5 @@ def figures(comparison) -> list[object]:
 
 
 CANDIDATES = dict.fromkeys(SUITE.queries, SUITE.corpus[:12])
-
-
-class FirstIsBest:
-    """Keeps the input order."""
-
-    model_name = "first-is-best"
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        return [float(-index) for index in range(len(documents))]
+FIRST_IS_BEST = InOrder([float(-index) for index in range(24)])
+"""Keeps the input order."""

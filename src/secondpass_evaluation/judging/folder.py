@@ -17,9 +17,6 @@ from typing import TypeAlias
 from secondpass import Candidate, ConfigurationError, InputError
 from secondpass.formats.shared import AnyPath, Qrels, check_field, read_json_lines, read_qrels
 from secondpass.ranking.shared import well_formed
-from secondpass.types import Progress
-from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
-from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (
@@ -30,9 +27,8 @@ from secondpass_evaluation.judging.labels import (
     read_judged_by,
     read_people,
 )
+from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
-from secondpass_evaluation.reranking import SystemRun
-from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.writing import write_qrels
 
 Pools: TypeAlias = dict[str, tuple[Candidate, ...]]
@@ -50,48 +46,38 @@ def sampled(queries: Mapping[str, str], count: int | None, seed: int) -> dict[st
 
 
 def pooled(
-    suite: Suite,
+    observed: Observations,
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
     *,
-    retriever: Retriever | None,
-    first_stages: Sequence[FirstStage] | None,
-    behind: FirstStage | None,
-    retrieved: int,
     depth: int,
     seed: int,
-    concurrency: int,
-    progress: Progress,
-    journal: Journal | None,
 ) -> tuple[Pools, tuple[str, ...]]:
     """The first ``depth`` results of every system, and the names of the systems."""
-    stages, behinds = choose_stages(suite, first_stages, behind)
-    search = FirstStages(suite, retriever, retrieved, progress)
-    retrieved_by = {stage: search.retrieved(stage) for stage in stages}
-    results: dict[str, Mapping[str, Sequence[Candidate]]] = {
-        stage: found.candidates for stage, found in retrieved_by.items() if not found.reason
-    }
-    reasons = {stage: found.reason for stage, found in retrieved_by.items() if found.reason}
+    results: dict[str, Mapping[str, Sequence[Candidate]]] = {}
+    reasons = {}
+    for stage in observed.stages:
+        found = observed.retrieved(stage)
+        if found.reason:
+            reasons[stage] = found.reason
+        else:
+            results[stage] = found.candidates
     # A default first stage may lack a package; a requested one must run.
-    failed = {*(first_stages or ()), *behinds} & reasons.keys()
-    if failed or not results:
+    if not results or not reasons.keys().isdisjoint(observed.requested):
         raise InputError("; ".join(f"{stage}: {reason}" for stage, reason in reasons.items()))
-    base = behinds[0] if behinds else search.preferred(stages)
-    candidates = search.retrieved(base).candidates
+    candidates = observed.candidates
     created, missing = create_rerankers(rerankers)
     for name, reason in missing.items():
         raise ConfigurationError(f"{name}: {reason}")
     try:
         for name, (reranker, _) in created.items():
-            label = f"{base}+{name}"
-            system = SystemRun(label, reranker, suite, candidates, concurrency, progress, journal)
-            results[label] = {
+            results[f"{observed.stage}+{name}"] = {
                 query: [candidates[query][item.position] for item in ranking[:depth]]
-                for query, ranking in system.rankings(candidates).items()
+                for query, ranking in observed.rankings(name, reranker).items()
             }
     finally:
         close_created(created)
     pools: Pools = {}
-    for query, text in suite.queries.items():
+    for query, text in observed.suite.queries.items():
         documents = {
             str(item.id): item for lists in results.values() for item in lists[query][:depth]
         }

@@ -32,6 +32,7 @@ from secondpass_evaluation.judging.folder import (
 from secondpass_evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
 from secondpass_evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
+from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite, candidates_with_ids
@@ -164,19 +165,17 @@ def judge(
     try:
         if budget is not None and getattr(model, "prices", None) is None:
             raise InputError("budget: the language model has no prices; set `prices`")
-        pools, systems = pooled(
+        observed = Observations(
             suite,
-            pool,
             retriever=retriever,
             first_stages=first_stages,
             behind=behind,
-            retrieved=max(retrieved, depth),
-            depth=depth,
-            seed=seed,
+            depth=max(retrieved, depth),
             concurrency=concurrency,
             progress=report,
             journal=journal,
         )
+        pools, systems = pooled(observed, pool, depth=depth, seed=seed)
         pools = {query: items for query, items in pools.items() if items}
         if not pools:
             raise InputError("judge: nothing was found for any query, so there is nothing to judge")

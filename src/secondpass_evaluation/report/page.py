@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -29,12 +28,7 @@ from secondpass_evaluation.report.text import (
     row,
     short_name,
 )
-from secondpass_evaluation.report.verdict import (
-    Verdict,
-    calls_per_query,
-    tone_of,
-    verdict,
-)
+from secondpass_evaluation.report.verdict import Verdict, calls_per_query, tone_of, verdict
 from secondpass_evaluation.results import TEXT_LENGTH, ComparisonData, Result
 from secondpass_evaluation.significance import TIE
 
@@ -45,16 +39,6 @@ class Figure:
 
     svg: str
     caption: str
-
-
-@dataclass(frozen=True, slots=True)
-class _System:
-    """The section of one reranker."""
-
-    key: str
-    result: Result
-    figures: Sequence[Figure]
-    no_first_stage: bool
 
 
 def page(comparison: ComparisonData) -> str:
@@ -110,17 +94,15 @@ def page(comparison: ComparisonData) -> str:
 def fragment(comparison: ComparisonData) -> str:
     """The verdict and the tables, for notebooks; styled by attributes only."""
     outcome = verdict(comparison)
-    rendered = (
-        _environment()
-        .get_template("fragment.html.j2")
-        .render(
+    template = _environment().get_template("fragment.html.j2")
+    return str(
+        template.render(
             answer=outcome.answer,
             because=outcome.because,
             notes=comparison.notes,
             tables=tables(comparison),
         )
     )
-    return str(rendered)
 
 
 def render_page(template: str, **context: Any) -> str:
@@ -156,12 +138,16 @@ def _environment() -> Any:
     return environment
 
 
-def _system(comparison: ComparisonData, result: Result, number: int) -> _System:
-    figures = []
-    if svg.available() and (drawn := charts.per_query(comparison, result, f"system-{number}-")):
-        figures.append(Figure(drawn, charts.PER_QUERY))
-    no_first_stage = not charts.deltas(comparison, result)
-    return _System(f"system-{number}", result, figures, no_first_stage)
+def _system(comparison: ComparisonData, result: Result, number: int) -> dict[str, Any]:
+    """The section of one reranker."""
+    key = f"system-{number}"
+    drawn = charts.per_query(comparison, result, f"{key}-") if svg.available() else None
+    return {
+        "key": key,
+        "result": result,
+        "figures": [Figure(drawn, charts.PER_QUERY)] if drawn else [],
+        "no_first_stage": not charts.deltas(comparison, result),
+    }
 
 
 def _origin(comparison: ComparisonData) -> str:

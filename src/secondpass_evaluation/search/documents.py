@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 class Block(NamedTuple):
-    """A paragraph or a heading.
-
-    Attributes:
-        text: as it is in the document.
-        heading: the text of the heading without markup; empty for a paragraph.
-    """
+    """A paragraph, or a heading, whose text without markup is in ``heading``."""
 
     text: str
     heading: str = ""
@@ -59,7 +54,10 @@ def pack(blocks: Iterable[Block], size: int) -> Iterator[tuple[str, str]]:
         if block.heading and has_body:
             yield section, "\n\n".join(parts)
             parts, length, has_body = [], 0, False
-        for piece in _split_paragraph(block.text, size):
+        for start, stop in split(block.text, size, overlap=0):
+            piece = block.text[start:stop].rstrip()  # to a sentence's end, a word's, or within one
+            if not piece:
+                continue
             if parts and length + 2 + len(piece) > size:
                 yield section, "\n\n".join(parts)
                 parts, length = [], 0
@@ -70,13 +68,6 @@ def pack(blocks: Iterable[Block], size: int) -> Iterator[tuple[str, str]]:
         has_body = not block.heading
     if parts:
         yield section, "\n\n".join(parts)
-
-
-def _split_paragraph(text: str, size: int) -> Iterator[str]:
-    """Split a long paragraph after sentences, else after words, else between characters."""
-    for start, stop in split(text, size, overlap=0):
-        if piece := text[start:stop].rstrip():
-            yield piece
 
 
 _TITLE = re.compile(r"^title *[:=](.*)$", re.M)
@@ -95,7 +86,7 @@ def parse_markdown(text: str) -> Document:
     that of the front matter, else the first heading.
     """
     lines = text.split("\n")
-    front_matter, lines = _split(lines)
+    front_matter, lines = _without_front_matter(lines)
     match = _TITLE.search("\n".join(front_matter))
     title = match[1].strip().strip("'\"") if match else ""
     blocks = _markdown_blocks(lines)
@@ -103,7 +94,7 @@ def parse_markdown(text: str) -> Document:
     return Document(title or next(headings, ""), blocks)
 
 
-def _split(lines: list[str]) -> tuple[list[str], list[str]]:
+def _without_front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
     """The lines of the front matter, without those around it, and the other lines."""
     mark = lines[0].rstrip()
     if mark in _FRONT_MATTER:
@@ -350,13 +341,7 @@ class SourceFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of a folder, and their passages.
-
-    Attributes:
-        path: the folder or the file.
-        files: path relative to the folder -> file.
-        corpus: the passages.
-    """
+    """A folder or a file; ``files`` are by their path relative to it."""
 
     path: Path
     files: dict[str, SourceFile] = field(default_factory=dict)

@@ -8,12 +8,11 @@ pickled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
+from secondpass import InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath, IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
@@ -28,29 +27,17 @@ from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import MANIFEST, selection_of
 
 
-@dataclass(frozen=True, repr=False)
-class Index:
-    """An open index, which is a retriever.
+class Index(HybridRetriever):
+    """A retriever in a folder, opened by :func:`open_index`. Its passages are read on demand.
 
     Attributes:
         changes: how its source has changed since the build; not empty only if it was opened with
             ``stale_ok``.
-        corpus: the passages, read from the file on demand.
-        modes: the modes of :meth:`retrieve`; only ``lexical`` without an embedder.
     """
 
     folder: Path
     manifest: Mapping[str, Any]
-    retriever: HybridRetriever
-    changes: tuple[str, ...] = ()
-
-    @property
-    def corpus(self) -> Sequence[Candidate]:
-        return self.retriever.corpus
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return self.retriever.modes
+    changes: tuple[str, ...]
 
     def prepare(self, mode: Mode) -> None:
         """Load the model that a mode needs.
@@ -64,18 +51,8 @@ class Index:
             if self.manifest["embedder"] is not None:
                 raise MissingExtraError("embedded", "searching by vectors")
             raise InputError(f"{self.folder}: the index has no vectors")
-        if mode != "lexical" and self.retriever.embedder is not None:
-            self.retriever.embedder.embed([""])
-
-    def retrieve(
-        self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
-    ) -> list[Candidate]:
-        """Return the best ``k`` passages; see :meth:`HybridRetriever.retrieve`.
-
-        Raises:
-            InputError: an argument is out of range, or the mode needs vectors.
-        """
-        return self.retriever.retrieve(query, k, mode, rrf_k)
+        if mode != "lexical" and self.embedder is not None:
+            self.embedder.embed([""])
 
     def __repr__(self) -> str:
         return f"<Index {str(self.folder)!r}, {len(self.corpus)} passages>"
@@ -149,8 +126,9 @@ def _open(
     except Exception as error:  # another version of bm25s may raise anything
         problem = f"cannot be loaded ({type(error).__name__}); bm25s may be of another version"
         raise IndexFaultError(str(folder), problem, rebuild) from error
-    retriever = HybridRetriever.from_parts(parts, embedder, depth=depth)
-    return Index(folder, manifest, retriever, tuple(stale))
+    index = Index.from_parts(parts, embedder, depth=depth)
+    index.folder, index.manifest, index.changes = folder, manifest, tuple(stale)
+    return index
 
 
 def _matching_embedder(

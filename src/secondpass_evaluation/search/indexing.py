@@ -123,7 +123,8 @@ def build_index(
         if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
-        return _summary(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
+        kept = old.manifest["counts"]["vectors"]
+        return _summary(folder, old.manifest, made=False, kept=kept, started=started)
 
     read = read_source(source, passage_size=passage_size, selection=selection, progress=report)
     if not read.corpus:
@@ -175,8 +176,7 @@ def build_index(
                     folder.rmdir()
             raise
         remove_leftovers(folder)
-    index = Index(folder, manifest, retriever)
-    return _summary(index, made=True, kept=vectors.kept, started=started)
+    return _summary(folder, manifest, made=True, kept=vectors.kept, started=started)
 
 
 class _Vectors:
@@ -234,18 +234,19 @@ def _vectors_by_text(
     """The vectors of an index that the same embedder made."""
     if index is None or embedder is None or index.manifest["embedder"] != embedder.name:
         return {}
-    parts = index.retriever.parts
+    parts = index.parts
     if parts.vectors is None:
         return {}
     texts = search_texts(parts.corpus)
     return {text: parts.vectors[row] for text, row in zip(texts, parts.row_of, strict=True)}
 
 
-def _summary(index: Index, *, made: bool, kept: int, started: float) -> Built:
-    manifest = index.manifest
+def _summary(
+    folder: Path, manifest: Mapping[str, Any], *, made: bool, kept: int, started: float
+) -> Built:
     files = source_files(manifest)
     return Built(
-        folder=index.folder,
+        folder=folder,
         made=made,
         files=manifest["counts"]["files"],
         passages=manifest["counts"]["passages"],

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import check_numbers
@@ -113,12 +113,8 @@ class HybridRetriever:
     @classmethod
     def from_parts(
         cls, parts: Parts, embedder: Embedder | None = None, *, depth: int = 100
-    ) -> HybridRetriever:
-        """Create a retriever, without a stemmer, from the parts of another.
-
-        Raises:
-            InputError: the depth is out of range.
-        """
+    ) -> Self:
+        """Create a retriever, without a stemmer, from the parts of another."""
         retriever = cls.__new__(cls)
         retriever.corpus = parts.corpus
         retriever.embedder = embedder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass import InputError
@@ -89,17 +89,16 @@ def tune(
         MeasureError: the measure is unknown.
     """
     started = now()
-    check_arguments(
-        suite,
-        depths=depths,
-        latency=latency,
-        cost=cost,
-        smallest_gain=smallest_gain,
-        seed=seed,
-    )
+    check_arguments(suite, depths, latency=latency, cost=cost, smallest_gain=smallest_gain)
+    check_numbers(seed=(seed, 0))
     created, missing = create_rerankers(named(rerankers))
     try:
-        check_rerankers(created, missing)
+        if not created and not missing:
+            raise InputError("rerankers: give at least one")
+        if len(created) > MOST_METHODS:
+            raise InputError(
+                f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}"
+            )
         observed = Observations(
             suite,
             retriever=retriever,
@@ -331,24 +330,15 @@ def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> 
             attempt.reason = f"{known}, and the limit is {cost:g}"
 
 
-def check_arguments(
-    suite: Suite,
-    *,
-    depths: Sequence[int] | None,
-    latency: float | None,
-    cost: float | None,
-    smallest_gain: float,
-    seed: int,
-) -> None:
+def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float | None) -> None:
     """Check the arguments of ``tune``."""
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     if depths is not None and (isinstance(depths, str) or not isinstance(depths, Sequence)):
         raise InputError(f"depths: must be a sequence of whole numbers, not {describe(depths)}")
-    check_numbers(seed=(seed, 0), **{f"depths[{i}]": (d, 1) for i, d in enumerate(depths or ())})
+    check_numbers(**{f"depths[{i}]": (depth, 1) for i, depth in enumerate(depths or ())})
     if depths is not None and not depths:
         raise InputError("depths: give at least one")
-    limits = {"latency": latency, "cost": cost, "smallest_gain": smallest_gain}
     for name, value in limits.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and 0 <= value < math.inf):
@@ -374,11 +364,3 @@ def check_candidates(observed: Observations) -> None:
             f"suite: no relevant document is among the candidates of {observed.stage}, so no "
             "reranker can gain anything; improve the first stage"
         )
-
-
-def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
-    """Check the names of the rerankers, and of those that cannot run, before any of them runs."""
-    if not created and not missing:
-        raise InputError("rerankers: give at least one")
-    if len(created) > MOST_METHODS:
-        raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")

@@ -6,11 +6,15 @@ from typing import get_args
 
 import pytest
 
+from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
+from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite
+from topic_suites import SUITE as TOPICS
+from topic_suites import ByGrade
 
 
 def suite_of(count=40, relevant=lambda number, place: place == number % 3):
@@ -30,14 +34,8 @@ def suite_of(count=40, relevant=lambda number, place: place == number % 3):
     return make_suite("owls", queries, qrels, candidates=candidates)
 
 
-class ByNumber:
+class ByNumber(ByTable):
     """Scores a text by the number that it begins with."""
-
-    model_name = "by-number"
-
-    def __init__(self, **members):
-        for name, value in members.items():
-            setattr(self, name, value)
 
     def score_pairs(self, query, documents):
         return [float(text.split()[0]) for text in documents]
@@ -83,6 +81,12 @@ def test_from_a_file_to_a_file(tmp_path):
         Reranker.from_config(path)
 
 
+def test_a_blend_that_keeps_the_scale_is_judged_by_final_scores():
+    blend = Blend(0.2, "sigmoid")
+    result = calibrate(Reranker(ByNumber(score_kind="logit"), blend=blend), SUITE)
+    assert (result.floor.on, result.fitted.blend) == ("final", blend)
+
+
 def test_lists_are_ranked_again_where_scores_depend_on_them():
     class Listwide(ByNumber):
         def score_pairs(self, query, documents):
@@ -118,17 +122,17 @@ def test_a_threshold_is_fitted_on_what_it_is_compared_with():
     """Not on what orders the list, so that the lists need not be ranked again."""
 
     class ByList(ByNumber):
-        calls, pointwise, pair_scores = 0, False, True
+        ranked, pointwise, pair_scores = 0, False, True
 
         def score_lists(self, requests, deadline):
-            self.calls += len(requests)
+            self.ranked += len(requests)
             found = [self.score_pairs(query, documents) for query, documents in requests]
             yield [ListScores(numbers, order_scores=[-n for n in numbers]) for numbers in found]
 
     scorer = ByList()
     result = calibrate(Reranker(scorer), SUITE)
     plain = calibrate(Reranker(ByNumber()), SUITE)
-    assert scorer.calls == len(SUITE.queries)
+    assert scorer.ranked == len(SUITE.queries)
     assert (result.floor.on, result.floor.at) == ("rerank", plain.floor.at)
     assert (result.floor.nothing, result.found_empty) == (plain.floor.nothing, plain.found_empty)
 
@@ -192,6 +196,12 @@ def test_only_lists_with_a_relevant_candidate_are_ranked_again():
     suite = replace(SUITE, qrels={q: j if int(q) < 30 else {} for q, j in SUITE.qrels.items()})
     calibrate({"method": "lexical"}, suite, progress=lambda *state: done.append(state))
     assert (len(done), done[-1][1:]) == (70, (30, 30))
+
+
+def test_only_the_first_stage_that_is_used_searches():
+    labels = set()
+    calibrate(Reranker(ByGrade()), TOPICS, keep=0.5, progress=lambda name, *_: labels.add(name))
+    assert labels == {"Encoding the corpus", "hybrid", "hybrid+rerank"}
 
 
 @pytest.mark.parametrize(

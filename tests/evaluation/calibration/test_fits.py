@@ -138,32 +138,6 @@ def test_precision(precision, known):
     assert doubts(reranker._stages[0], 100, None, []) is None
 
 
-# ---------------------------------------------------------------------- what a fit is bound to
-
-
-LEXICAL = {"method": "lexical", "depth": 20, "blend": {"original": 0.3, "normalize": "minmax"}}
-
-
-def of(stage="given", blended=True, **changes):
-    reranker = Reranker.from_config({**LEXICAL, **changes})
-    return fingerprint(reranker, stage, blended=blended)
-
-
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"stage": "lexical"}, "first_stage"),
-        ({"blend": {"original": 0.4, "normalize": "minmax"}}, "blend"),
-        ({"blended": False}, "blend"),
-        ({"fallback": "embedded"}, None),
-    ],
-    ids=["stage", "blend", "unblended", "fallback"],
-)
-def test_it_changes_with_what_scores_depend_on(changes, part):
-    usual, changed = of(), of(**changes)
-    assert {name for name in usual if usual[name] != changed[name]} == ({part} - {None})
-
-
 def test_precision_is_that_of_the_rankings(monkeypatch):
     remember(monkeypatch)
     reranker = Reranker.from_preset("embedded")

@@ -1,10 +1,10 @@
 """What calibration learns from, and whether a score finds lists without anything relevant."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes import ByTable
 from sampling import examples
 from secondpass import Reranker
 from secondpass_evaluation.calibration.conformal import tolerance_rank
@@ -29,27 +29,16 @@ def test_scores_of_rankings():
     assert notes == ["without scores, left out: 1 of 2 queries (status ok: 1)"]
 
 
-@pytest.mark.parametrize(
-    ("language", "note"),
-    [
-        (
-            "keep",
-            "without scores, left out: 1 of 1 queries (status unchanged: 1, issue not_english: 1)",
-        ),
-        ("lean", "with degraded rankings, left out: 1 of 1 queries (status degraded: 1, issue "),
-    ],
-)
-def test_a_note_names_why_queries_have_no_scores(language, note):
-    reranker = Reranker.from_config({"method": {"type": "embedded", "language": language}})
-    texts = [
-        "Die Katze schläft auf dem Sofa und träumt von Mäusen",
-        "Der Zug fährt über die Brücke",
-    ]
-    ranking = reranker.rerank("Wo schläft die Katze heute Nacht?", texts)
-    _, notes = samples({"q": ranking}, {"q": {}}, {"q": "owl"})
-    assert len(notes) == 1
-    assert notes[0].startswith(note)
-    assert "not_english: 1" in notes[0]
+def test_a_note_names_why_degraded_rankings_are_left_out():
+    def failing(query, texts):
+        raise RuntimeError
+
+    reranker = Reranker(ByTable(score_pairs=failing), fallback=["lexical"])
+    ranking = reranker.rerank("owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}])
+    assert samples({"q": ranking}, {"q": {}}, {"q": "owl"}) == ({}, [
+        "with degraded rankings, left out: 1 of 1 queries "
+        "(status degraded: 1, issue scorer_raised: 1)"
+    ])  # fmt: skip
 
 
 def test_of_a_judged_file_the_best_passage_counts():

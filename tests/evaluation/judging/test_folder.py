@@ -45,9 +45,6 @@ def test_ids_have_to_fit_into_the_files():
         check_ids({"q": (Candidate("pears", "d 1"),)})
 
 
-# ---------------------------------------------------------------------- the texts of judged docum
-
-
 def test_what_is_written_is_read(tmp_path):
     path = tmp_path / "pool.jsonl"
     path.write_text("".join(pool_lines(QUERIES, POOLS)))
@@ -76,9 +73,6 @@ def test_malformed_lines_are_errors(tmp_path, record):
     path.write_text(record + "\n")
     with pytest.raises(FormatError, match=r"pool\.jsonl.*needs 'query_id', 'query' and"):
         read_pool(path)
-
-
-# ---------------------------------------------------------------------- a person's answers about
 
 
 @pytest.fixture

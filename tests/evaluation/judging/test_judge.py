@@ -15,12 +15,12 @@ from secondpass.formats.errors import FormatError
 from secondpass.llms import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded
-from secondpass_evaluation import Journal, compare, judge, load_suite, write_qrels
+from secondpass_evaluation import Journal, compare, judge, load_suite, make_suite, write_qrels
 from secondpass_evaluation.judging.folder import sampled
 from secondpass_evaluation.judging.grading import GRADES, grading_reranker
 
 CORPUS = [
-    {"id": f"d{number}", "text": f"{word} in garden {number}"}
+    Candidate(f"{word} in garden {number}", f"d{number}")
     for number, word in enumerate(["pears", "plums", "apples", "cherries"] * 5)
 ]
 QUERIES = {f"q{number}": f"pears garden {number}" for number in range(12)}
@@ -86,8 +86,9 @@ def test_a_query_whose_questions_failed_is_not_in_the_journal(tmp_path):
 
 def test_the_folder_is_a_marked_suite(tmp_path):
     found = judged()
-    assert {path.name for path in tmp_path.iterdir()} < {*map(_name, found.write(tmp_path))}
-    suite = load_suite(tmp_path, corpus=[Candidate(one["text"], one["id"]) for one in CORPUS])
+    written = found.write(tmp_path)
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(written)
+    suite = load_suite(tmp_path, corpus=CORPUS)
     assert suite.judged_by == found.judged_by
     assert suite.qrels == found.qrels
     assert suite.notes[0] == found.judged_by.note
@@ -102,21 +103,16 @@ def test_unwritable_ids_fail_before_the_first_call():
     assert not model.prompts
 
 
-def _name(path):
-    return path.rpartition("/")[2]
-
-
 def test_comparisons_are_corrected_by_a_person(tmp_path):
     found = judged()
     found.write(tmp_path)
-    corpus = [Candidate(one["text"], one["id"]) for one in CORPUS]
     for count, corrected in ((5, False), (8, True)):
         people = {
             query: {document: max(0, grade - 1) for document, grade in found.qrels[query].items()}
             for query in found.judged_by.order[:count]
         }
         write_qrels(tmp_path / "qrels.people.txt", people)
-        suite = load_suite(tmp_path, corpus=corpus)
+        suite = load_suite(tmp_path, corpus=CORPUS)
         assert len(suite.judged_by.people) == count
         comparison = compare("lexical", suite, first_stages=["lexical"], measures=["nDCG@3", "P@3"])
         assert bool(comparison.corrected) is corrected
@@ -132,24 +128,17 @@ def test_comparisons_are_corrected_by_a_person(tmp_path):
 def test_judgements_in_a_report_are_marked(tmp_path):
     found = judged()
     found.write(tmp_path / "suite")
-    corpus = [Candidate(one["text"], one["id"]) for one in CORPUS]
-    suite = load_suite(tmp_path / "suite", corpus=corpus)
+    suite = load_suite(tmp_path / "suite", corpus=CORPUS)
     with without("matplotlib"):
         written = compare("lexical", suite, first_stages=["lexical"]).write(tmp_path / "report")
     assert str(tmp_path / "report" / "qrels.judged-by.json") in written
-    parts = {"queries": tmp_path / "suite" / "queries.jsonl", "corpus": corpus}
+    parts = {"queries": tmp_path / "suite" / "queries.jsonl", "corpus": CORPUS}
     again = load_suite(**parts, qrels=tmp_path / "report" / "qrels.trec")
     assert again.judged_by == found.judged_by
-    people = compare("lexical", load_suite_of_people(), first_stages=["lexical"])
+    people = make_suite("people", {"q0": "pears"}, {"q0": {"d0": 1}}, corpus=CORPUS)
     with without("matplotlib"):
-        people.write(tmp_path / "report")
+        compare("lexical", people, first_stages=["lexical"]).write(tmp_path / "report")
     assert not (tmp_path / "report" / "qrels.judged-by.json").exists()
-
-
-def load_suite_of_people():
-    from secondpass_evaluation import make_suite
-
-    return make_suite("people", {"q0": "pears"}, {"q0": {"d0": 1}}, corpus=CORPUS)
 
 
 def test_a_budget_holds_without_reported_usage():
@@ -194,9 +183,6 @@ def test_no_text_is_in_the_mark_or_in_errors():
     with pytest.raises(InputError) as error:
         judged(Counting("secret garden"))
     assert "garden" not in str(error.value)
-
-
-# ---------------------------------------------------------------------- the reranker that asks a
 
 
 LLM = {"type": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9"}
@@ -247,9 +233,6 @@ def test_limits_and_rendering_of_a_reranker_are_taken():
 def test_without_a_language_model(grader):
     with pytest.raises(ConfigurationError, match="lexical asks no language model"):
         grading_reranker(grader)
-
-
-# ---------------------------------------------------------------------- which queries are judged
 
 
 MAPPINGS = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=8)

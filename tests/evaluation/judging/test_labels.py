@@ -136,9 +136,6 @@ def test_only_a_folder_with_a_mark_is_locked(tmp_path):
         pass
 
 
-# ---------------------------------------------------------------------- hashes of judged texts be
-
-
 def test_hashes_that_are_written_are_read(tmp_path):
     hashes = text_hashes(
         {"q": {"a": 1, "b": 0, "far": 1}},

@@ -75,9 +75,6 @@ def test_matplotlib_settings_are_untouched():
         assert dict(matplotlib.rcParams) == before
 
 
-# ---------------------------------------------------------------------- figures as svg
-
-
 @pytest.fixture(scope="module")
 def drawn() -> ElementTree.Element:
     pytest.importorskip("matplotlib")

@@ -1,4 +1,3 @@
-import fcntl
 import json
 import os
 import pickle
@@ -8,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -32,6 +30,12 @@ def plotted() -> str:
     return html(make())
 
 
+def unplotted(comparison) -> str:
+    """The page of a comparison without plots, which take most of its time."""
+    with without("matplotlib"):
+        return html(comparison)
+
+
 def test_well_formed_and_self_contained_whatever_the_texts():
     hostile = " ".join(INJECTIONS.values())
     page = html(make(text=hostile, rerankers=(INJECTIONS["script"], "other")))
@@ -48,21 +52,19 @@ def test_well_formed_and_self_contained_whatever_the_texts():
     assert "http-equiv" in page
 
 
-@pytest.mark.parametrize("render", [html, fragment])
+@pytest.mark.parametrize("render", [unplotted, fragment])
 def test_same_cells_as_markdown(render):
     comparison = make(rerankers=("rerank", "other"))
     rows = [line for line in markdown(comparison).splitlines() if line.startswith("| ")]
     cells = {cell.strip(" *") for row in rows for cell in row.strip("|").split("|")}
     cells -= {"---", "---:"}
     assert len(cells) > 40
-    with without("matplotlib"):
-        assert cells <= set(Parsed(render(comparison)).cells)
+    assert cells <= set(Parsed(render(comparison)).cells)
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
 def test_edges(comparison):
-    with without("matplotlib"):
-        check(html(comparison))
+    check(unplotted(comparison))
     Parsed(fragment(comparison))
 
 
@@ -78,8 +80,7 @@ def test_edges_with_plots(comparison):
 
 
 def test_documents_with_relevance_and_moves():
-    with without("matplotlib"):
-        text = " ".join(" ".join(Parsed(html(make())).texts).split())
+    text = " ".join(" ".join(Parsed(unplotted(make())).texts).split())
     for part in ("relevant: 2", "not relevant", "not judged", "came from 4", "was not in the list"):
         assert part in text
     assert "nDCG@10 0.250 → 0.750 (+0.500)" in text
@@ -89,11 +90,11 @@ def test_documents_with_relevance_and_moves():
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
 def test_text_stays_text(text):
     plain, hostile = (make(text=each, rerankers=(each,)) for each in ("plain", text))
-    with without("matplotlib"):
-        assert check(html(hostile)).tags == Parsed(html(plain)).tags
-        assert Parsed(fragment(hostile)).tags == Parsed(fragment(plain)).tags
-        if text.isprintable():
-            assert f"{text} passage" in Parsed(html(hostile)).texts
+    page = check(unplotted(hostile))
+    assert page.tags == Parsed(unplotted(plain)).tags
+    assert Parsed(fragment(hostile)).tags == Parsed(fragment(plain)).tags
+    if text.isprintable():
+        assert f"{text} passage" in page.texts
 
 
 @pytest.mark.long
@@ -115,8 +116,7 @@ def test_reproducible_in_another_process(plotted, tmp_path):
 
 
 def test_without_matplotlib(plotted):
-    with without("matplotlib"):
-        page = html(make())
+    page = unplotted(make())
     parsed = check(page)
     assert "svg" not in parsed.tags
     assert "secondpass[report]" in page
@@ -132,8 +132,7 @@ def test_fragment_styles_only_itself():
 
 
 def test_navigation_lists_all_sections():
-    with without("matplotlib"):
-        parsed = check(html(make(rerankers=("rerank", "other"))))
+    parsed = check(unplotted(make(rerankers=("rerank", "other"))))
     headings = [value for tag, name, value in parsed.attributes if (tag, name) == ("h2", "id")]
     assert [link[1:] for link in parsed.all("href")] == headings
     assert headings == [
@@ -149,8 +148,7 @@ def test_when_with_what_and_where():
         "machine": {"processor": "<Some> processor", "cores": 2},
         "command": "secondpass eval suite",
     }
-    with without("matplotlib"):
-        parsed = check(html(make(settings=settings)))
+    parsed = check(unplotted(make(settings=settings)))
     line = " \N{MIDDLE DOT} ".join(
         (settings["date"], "secondpass 0.1.0", "Python 3.11.2", "<Some> processor", "2 cores",
          "secondpass eval suite")
@@ -161,14 +159,11 @@ def test_when_with_what_and_where():
 
 def test_all_queries_can_be_read_without_the_script():
     comparison = make(count=40)
-    with without("matplotlib"):
-        cells = check(html(comparison)).cells
-    assert set(comparison.queries.values()) <= set(cells)
+    assert set(comparison.queries.values()) <= set(check(unplotted(comparison)).cells)
 
 
 def test_configurations_are_shown():
-    with without("matplotlib"):
-        page = html(replace(make(), settings={}))
+    page = unplotted(make(settings={}))
     assert "Configuration of <bdi>lexical+rerank</bdi>" in page
     assert re.search(r"&#34;type&#34;: &#34;rerank&#34;", page)
 
@@ -180,26 +175,20 @@ class Browser:
     """Chromium, spoken to by its debugging protocol over pipes."""
 
     def __init__(self, program, folder):
-        theirs, ours = os.pipe()
+        theirs, self.questions = os.pipe()
         self.answers, written = os.pipe()
-        self.questions = ours
-        # Out of the way of 3 and 4, where the program looks for its ends.
-        ends = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 20) for one in (theirs, written)]
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        quiet = os.open(os.devnull, os.O_RDWR)
-        self.pid = os.posix_spawn(
-            program,
-            [program, *flags, f"--user-data-dir={folder}", "about:blank"],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, quiet, 1),
-                (os.POSIX_SPAWN_DUP2, quiet, 2),
-                *((os.POSIX_SPAWN_DUP2, end, at) for at, end in enumerate(ends, 3)),
-            ],
-            setpgroup=0,
+        # It reads from 3, and writes to 4.
+        command = ["bash", "-c", f'exec "$0" "$@" 3<&{theirs} 4>&{written}', program, *flags]
+        self.process = subprocess.Popen(
+            [*command, f"--user-data-dir={folder}", "about:blank"],
+            pass_fds=(theirs, written),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        for one in (theirs, written, quiet, *ends):
-            os.close(one)
+        os.close(theirs)
+        os.close(written)
         self.buffer, self.count, self.session, self.events = b"", 0, None, []
         targets = self.ask("Target.getTargets")["targetInfos"]
         target = next(one["targetId"] for one in targets if one["type"] == "page")
@@ -227,31 +216,23 @@ class Browser:
         return json.loads(line)
 
     def value(self, expression):
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)[
-            "result"
-        ].get("value")
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        return answer["result"].get("value")
 
     def close(self):
-        os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
         os.close(self.questions)
         os.close(self.answers)
 
     def open(self, path, width):
         """Show a page in a window of this width, with everything that can be opened open."""
-        self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        self.ask("Page.navigate", url=path.as_uri())
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.ask("Emulation.setDeviceMetricsOverride", **size)
+        address = path.as_uri()
+        self.ask("Page.navigate", url=address)
         until = time.monotonic() + 60
-        there = (
-            f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}"
-        )
-        while not self.value(there):
+        while self.value("document.readyState + ' ' + location.href") != f"complete {address}":
             assert time.monotonic() < until
         self.value("document.querySelectorAll('details').forEach(d => d.open = true)")
 
@@ -285,11 +266,8 @@ def test_no_errors_and_no_overflow(browser, tmp_path):
             assert browser.value("document.title") != "taken"
     complaints = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
     assert not [one for one in browser.events if one.get("method") in complaints]
-    asked = [
-        one["params"]["request"]["url"]
-        for one in browser.events
-        if one.get("method") == "Network.requestWillBeSent"
-    ]
+    requests = [one for one in browser.events if one.get("method") == "Network.requestWillBeSent"]
+    asked = [one["params"]["request"]["url"] for one in requests]
     assert asked
     assert all(url.startswith("file:") and url.endswith(".html") for url in asked)
 

@@ -2,16 +2,16 @@ from dataclasses import replace
 
 import pytest
 
+from judged_folders import mark
 from reports import EDGES, Parsed, evaluation, make, with_reranker
-from secondpass_evaluation import Corrected, CorrectedResult, Cost, JudgedBy, Result
+from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
 from secondpass_evaluation.report.page import fragment
 from secondpass_evaluation.report.verdict import verdict
 
-ALONE = (
-    "The second pass improves the order, by a model's grades alone, at 20 times the search's time."
-)
-IMPROVES = "The second pass improves the order, at 20 times the search's time."
-MAY = "The second pass may improve the order, at 20 times the search's time, but that may be chance"
+TIMES = "at 20 times the search's time"
+ALONE = f"The second pass improves the order, by a model's grades alone, {TIMES}."
+IMPROVES = f"The second pass improves the order, {TIMES}."
+MAY = f"The second pass may improve the order, {TIMES}, but that may be chance"
 BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
 
 
@@ -44,9 +44,14 @@ BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
             "and 0.0% were unchanged.",
         ),
         (
-            with_reranker(make(), statuses={"ok": 1, "degraded": 5}, fallbacks={"b": 3, "a": 2}),
+            with_reranker(
+                make(),
+                statuses={"ok": 1, "degraded": 3, "unchanged": 2},
+                fallbacks={"b": 2, "a": 1},
+            ),
             IMPROVES,
-            "83.3% were degraded (ranked by the fallbacks a and b) and 0.0% were unchanged.",
+            "50.0% were degraded (ranked by the fallbacks a and b) and 33.3% were unchanged "
+            "(nothing was judged).",
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),
@@ -81,9 +86,7 @@ def test_significant_gain_is_preferred():
     assert "but that may be chance" in outcome.because
 
 
-MARK = JudgedBy(
-    "judge-1", "umbrela 1", "2026-11-01", 6, 6, 9, {0: 9}, 0, ("lexical",), 5, 0, ("q0",)
-)
+MARK = mark(model="judge-1")
 
 
 def by_model(mean=None, half=0.02, rerankers=("rerank",), **changes):
@@ -105,11 +108,7 @@ TWO = ("a", "b")
 @pytest.mark.parametrize(
     ("comparison", "answer", "because"),
     [
-        (
-            by_model(),
-            ALONE,
-            "judge-1, which",
-        ),
+        (by_model(), ALONE, "judge-1, which"),
         (
             by_model(gain=0.0, p=1.0),
             "The second pass makes no difference on average, by a model's grades alone; from +0.05",
@@ -137,7 +136,7 @@ def test_verdict_on_a_models_grades(comparison, answer, because):
 
 
 def test_a_verdict_says_how_much_of_the_pools_has_no_grade():
-    half = replace(MARK, ungraded=9)
+    half = mark(documents=9, ungraded=9)
     because = verdict(replace(by_model(), judged_by=half)).because
     assert "9 of 18 documents of the pools, 50.0%, have no grade" in because
     assert "no grade" not in verdict(by_model()).because

@@ -1,3 +1,6 @@
+import random
+import warnings
+
 import pytest
 
 from secondpass import Candidate, InputError
@@ -55,3 +58,19 @@ def test_a_list_that_repeats_an_id_counts_once_at_its_first_rank():
 def test_wrong_input(call, told):
     with pytest.raises(InputError, match=told):
         call()
+
+
+@pytest.mark.long
+def test_as_in_ranx():
+    rng = random.Random(5)
+    names = [f"d{number}" for number in range(50)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the packages that ranx brings
+        ranx = pytest.importorskip("ranx")
+        for k in (1, 10, 60) * 10:
+            lists = [rng.sample(names, rng.randint(1, 50)) for _ in range(3)]
+            ranks = [{name: float(-rank) for rank, name in enumerate(each)} for each in lists]
+            runs = [ranx.Run({"q": each}) for each in ranks]
+            theirs = ranx.fuse(runs, norm=None, method="rrf", params={"k": k}).to_dict()["q"]
+            ours = dict(fused(reciprocal_rank_fusion([*map(listed, lists)], rrf_k=k)))
+            assert ours == pytest.approx(theirs, abs=1e-9)

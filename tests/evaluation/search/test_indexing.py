@@ -1,13 +1,15 @@
 """What a build reads, keeps and leaves alone."""
 
 import hashlib
+import itertools
 import os
-import subprocess
+import signal
 import sys
 import threading
 
 import pytest
 
+from forked import IGNORES_FORKS, NEEDS_FORK, run_child
 from letter_embedder import LetterEmbedder, ids
 from secondpass import InputError
 from secondpass.formats.errors import IndexFaultError
@@ -18,15 +20,12 @@ from secondpass_evaluation.search.index_files import read_manifest, write_manife
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import MANIFEST
 
-# ---------------------------------------------------------------------- what is kept
-
 
 def test_build_summary_and_progress(docs, tmp_path) -> None:
-    steps: list[tuple[str, int, int | None]] = []
+    steps = []
     (docs / "x.bin").write_bytes(b"\0")
-    built = build_index(
-        docs, tmp_path / "index", LetterEmbedder(), progress=lambda *step: steps.append(step)
-    )
+    folder, embedder = tmp_path / "index", LetterEmbedder()
+    built = build_index(docs, folder, embedder, progress=lambda *step: steps.append(step))
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
     assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
     assert steps[:2] == [("reading files", 0, None), ("reading files", 0, 4)]
@@ -34,7 +33,7 @@ def test_build_summary_and_progress(docs, tmp_path) -> None:
     assert ("indexing words", 1, 1) in steps
     assert ("encoding passages", 4, 4) in steps
     assert steps[-1] == ("writing the index", 1, 1)
-    index = open_index(tmp_path / "index", LetterEmbedder())
+    index = open_index(folder, embedder)
     assert index.modes == ("vector", "lexical", "hybrid")
     assert ids(index.retrieve("owl", 5, "lexical"))[0] in {"owls.md#1", "cats.html#1"}
     assert "passages" in repr(index)
@@ -149,9 +148,6 @@ def test_index_inside_its_source_is_ignored(docs) -> None:
     assert len(open_index(docs / "index").corpus) == 4
 
 
-# ---------------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize("source", ["index", "index/parts-*", "index/parts-*/passages.jsonl"])
 @pytest.mark.parametrize("into", ["index", "new"])
 def test_an_index_is_no_source(index, into, source) -> None:
@@ -183,26 +179,20 @@ def test_other_folders_are_not_touched(docs, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind", "message"),
+    ("name", "content", "kind", "message"),
     [
-        (lambda docs: None, IndexFaultError, "has no text to index$"),
-        (
-            lambda docs: (docs / "a").write_bytes(b"\0"),
-            IndexFaultError,
-            r"no text to index \(1 file skipped: a\)",
-        ),
-        (
-            lambda docs: (docs / "corpus.jsonl").write_text('{"_id":1,"text":""}\n{'),
-            FormatError,
-            "corpus.jsonl:2: is not JSON",
-        ),
-        (lambda docs: docs.rmdir(), FileNotFoundError, "docs"),
+        (None, "", IndexFaultError, "has no text to index$"),
+        ("a", "\0", IndexFaultError, r"no text to index \(1 file skipped: a\)"),
+        ("corpus.jsonl", '{"_id":1,"text":""}\n{', FormatError, "corpus.jsonl:2: is not JSON"),
     ],
 )
-def test_failed_build_leaves_no_folder(tmp_path, spoil, kind, message) -> None:
+def test_failed_build_leaves_no_folder(tmp_path, name, content, kind, message) -> None:
     docs = tmp_path / "docs"
+    with pytest.raises(FileNotFoundError, match="docs"):
+        build_index(docs, tmp_path / "index")
     docs.mkdir()
-    spoil(docs)
+    if name:
+        (docs / name).write_text(content)
     with pytest.raises(kind, match=message):
         build_index(docs, tmp_path / "index")
     assert not (tmp_path / "index").exists()
@@ -234,9 +224,6 @@ def test_leftovers_of_killed_builds_are_removed(docs, index, tmp_path) -> None:
     assert open_index(index, LetterEmbedder())
 
 
-# ---------------------------------------------------------------------- readers and builds at onc
-
-
 def test_concurrent_builds_of_one_folder_are_refused(docs, index) -> None:
     (docs / "new.txt").write_text("x")
 
@@ -265,92 +252,70 @@ def test_readers_never_see_a_partial_index(docs, index) -> None:
     thread.start()
     opened = 0
     while not done.is_set() or not opened:
-        retrieved = open_index(index, LetterEmbedder(), stale_ok=True).retrieve(
-            "mice owl", 2, "lexical"
-        )
-        assert set(ids(retrieved)) == {"owls.md#1", "owls.md#2"} or "cats.html#1" in ids(retrieved)
+        opened_index = open_index(index, LetterEmbedder(), stale_ok=True)
+        found = set(ids(opened_index.retrieve("mice owl", 2, "lexical")))
+        assert found == {"owls.md#1", "owls.md#2"} or "cats.html#1" in found
         opened += 1
     thread.join()
-    assert opened
 
 
-_KILLS = '''
-import os, signal, sys
-from pathlib import Path
-import numpy as np
-import bm25s
-from secondpass.formats.errors import IndexFaultError
-from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build_index
-
-class Letters:
-    name = "letters"
-    def embed(self, texts):
-        counts = np.array([[text.count(one) for one in "abcdefgh"] for text in texts], float) + .01
-        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
-
-root = Path(sys.argv[1])
-docs, index = root / "docs", root / "index"
-docs.mkdir()
-(docs / "a.txt").write_text("old")
-build_index(docs, root / "other", Letters())  # imports, once for all children
-if sys.argv[2] == "renewed":
-    build_index(docs, index, Letters())
-    (docs / "a.txt").write_text("newer")
 WATCHED = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir", "os.scandir"}
 
-def killed_at(number):
-    """Whether a build was killed, at the event of that number."""
-    child = os.fork()
-    if not child:
-        seen = 0
-        def hook(event, arguments):
-            nonlocal seen
-            if event in WATCHED and str(index) in str(arguments):
-                seen += 1
-                if seen == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-        sys.addaudithook(hook)
-        build_index(docs, index, Letters())
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
-number, states = 1, []
-while killed_at(number):
-    number += 1
+def is_killed(docs, index, number) -> bool:
+    """Whether a build is killed where it opens, makes, moves or removes the file of a number."""
+
+    def build():
+        numbers = itertools.count(1)
+
+        def kill(event, arguments):
+            if event in WATCHED and str(index) in str(arguments) and next(numbers) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+        return build_index(docs, index, LetterEmbedder())
+
+    return os.WIFSIGNALED(os.waitpid(run_child(build), 0)[1])
+
+
+def text_in(index, *, stale_ok=True) -> str | None:
+    """The only text in an index; None if there is no index yet."""
     try:
-        [found] = open_index(index, Letters(), stale_ok=True).retrieve("old newer", 5, "vector")
-        states.append(found.text)
+        opened = open_index(index, LetterEmbedder(), stale_ok=stale_ok)
     except FileNotFoundError:
-        states.append("none yet")
+        return None
     except IndexFaultError as error:
         assert "not an index" in str(error) or "indexing was interrupted" in str(error), error
-        states.append("none yet")
-    if states[-1] == "newer":
-        (docs / "a.txt").write_text("old")
-        build_index(docs, index, Letters())
-        (docs / "a.txt").write_text("newer")
-[found] = open_index(index, Letters()).retrieve("old newer", 5, "vector")
-states.append(found.text)
-assert len([*index.glob("parts-*")]) == 1, "what the killed have left is swept"
-print(*states, sep=",")
-'''
+        return None
+    [found] = opened.retrieve("old newer", 5, "vector")
+    return found.text
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize(("what", "before", "after"), [
-    ("renewed", "old", "newer"),
-    pytest.param("first", "none yet", "old", marks=pytest.mark.long),
-])  # fmt: skip
-def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, what, before, after):
-    """Killed at every file that is opened, made, moved or taken away, one after the other."""
-    done = subprocess.run(
-        [sys.executable, "-c", _KILLS, str(tmp_path), what],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    states = done.stdout.strip().split(",")
+@NEEDS_FORK
+@IGNORES_FORKS
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("old", "newer"), pytest.param(None, "old", marks=pytest.mark.long)],
+    ids=["renewed", "first"],
+)
+def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, before, after) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "index"
+    docs.mkdir()
+
+    def reset():
+        if before:
+            (docs / "a.txt").write_text(before)
+            build_index(docs, index, LetterEmbedder())
+        (docs / "a.txt").write_text(after)
+
+    reset()
+    states: list[str | None] = []
+    while is_killed(docs, index, len(states) + 1):
+        states.append(text_in(index))
+        if states[-1] == after and before:
+            reset()
     assert len(states) > 20
     assert set(states) <= {before, after}
     assert states[0] == before
-    assert states[-1] == after
+    assert text_in(index, stale_ok=False) == after
+    assert len([*index.glob("parts-*")]) == 1, "what the killed have left is swept"

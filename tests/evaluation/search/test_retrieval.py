@@ -1,7 +1,5 @@
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -11,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from letter_embedder import LetterEmbedder
-from native_lists import NATIVE_LISTS
+from letter_embedder import LetterEmbedder, ids
 from sampling import examples
 from secondpass import Candidate, InputError
 from secondpass_evaluation import HybridRetriever
@@ -33,13 +30,9 @@ def retriever() -> HybridRetriever:
     return HybridRetriever(CORPUS, LetterEmbedder())
 
 
-def names(found: list[Candidate]) -> list[str | None]:
-    return [candidate.id for candidate in found]
-
-
 def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
     retrieved = retriever.retrieve("hunts OWL", 10, "lexical")
-    assert names(retrieved) == ["owl", "copy", "mouse"]
+    assert ids(retrieved) == ["owl", "copy", "mouse"]
     assert retrieved[0].score == retrieved[1].score > retrieved[2].score > 0
     assert type(retrieved[0].score) is float
     assert (retrieved[0].text, retrieved[0].metadata) == (CORPUS[0].text, {"year": 0})
@@ -47,15 +40,15 @@ def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
 
 def test_vectors_rank_everything_by_cosine(retriever) -> None:
     retrieved = retriever.retrieve("the owl hunts mice", 10, "vector")
-    assert names(retrieved)[:3] == ["owl", "copy", "mouse"]
-    assert sorted(map(str, names(retrieved))) == sorted(str(candidate.id) for candidate in CORPUS)
+    assert ids(retrieved)[:3] == ["owl", "copy", "mouse"]
+    assert sorted(map(str, ids(retrieved))) == sorted(str(candidate.id) for candidate in CORPUS)
     assert retrieved[0].score == retrieved[1].score == pytest.approx(1)
     scores = [candidate.score for candidate in retrieved]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_the_title_is_searched_with_the_text(retriever) -> None:
-    assert names(retriever.retrieve("harbour", 1, "lexical")) == ["ship"]
+    assert ids(retriever.retrieve("harbour", 1, "lexical")) == ["ship"]
     assert "Harbour\nships cross the sea" in retriever.embedder.seen
 
 
@@ -80,28 +73,12 @@ def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k
     retriever = HybridRetriever(candidates, LetterEmbedder(), depth=depth)
     by_vectors = retriever.retrieve(query, depth, "vector")
     by_words = retriever.retrieve(query, depth, "lexical")
-    by_hand: dict[str, float] = {}
-    for found in (by_vectors, by_words):
-        for rank, candidate in enumerate(found, 1):
-            by_hand[str(candidate.id)] = by_hand.get(str(candidate.id), 0) + 1 / (rrf_k + rank)
-    expected = sorted(by_hand.items(), key=lambda item: -item[1])[:k]
     hybrid = retriever.retrieve(query, k, "hybrid", rrf_k)
-    assert [(one.id, one.score) for one in hybrid] == expected
     assert hybrid == reciprocal_rank_fusion([by_vectors, by_words], rrf_k=rrf_k)[:k]
     assert retriever.retrieve(query, k, rrf_k=rrf_k) == hybrid
     for found in (by_vectors, by_words):
         order = [(-(one.score or 0), int(str(one.id))) for one in found]
         assert order == sorted(order)
-
-
-@pytest.mark.parametrize("language", NATIVE_LISTS)
-def test_languages_without_spaces(language) -> None:
-    passages, questions = NATIVE_LISTS[language]
-    retriever = HybridRetriever(
-        [Candidate(text, str(position)) for position, text in enumerate(passages)]
-    )
-    retrieved = {text: names(retriever.retrieve(text, 1, "lexical")) for text in questions}
-    assert retrieved == {text: [str(position)] for text, position in questions.items()}
 
 
 european = st.text(st.sampled_from("aAbßÉéДд٣_7 -.☂"), max_size=20)
@@ -127,8 +104,8 @@ def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> No
     if any(tokens(corpus)):
         index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
         index.index(tokens(corpus), show_progress=False)
-        ids = index.get_tokens_ids(tokens([query])[0])
-        scores = index.get_scores_from_ids(ids).tolist() if ids else []
+        words = index.get_tokens_ids(tokens([query])[0])
+        scores = index.get_scores_from_ids(words).tolist() if words else []
         expected = {str(position): score for position, score in enumerate(scores) if score > 0}
     assert {one.id: one.score for one in retrieved} == expected
 
@@ -150,23 +127,13 @@ def test_only_lexical_mode_without_vectors() -> None:
         without.retrieve("x", 1)
 
 
-def test_parts_take_depth_again() -> None:
-    with pytest.raises(InputError, match="depth: must be"):
-        HybridRetriever.from_parts(HybridRetriever(CORPUS).parts, depth=0)
-
-
-def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
-    import bm25s  # noqa: F401 - sets its logger's level when imported
-
+def test_it_is_quiet(capfd, caplog) -> None:
     level = logging.getLogger("bm25s").level
     with caplog.at_level(logging.DEBUG):
         HybridRetriever(CORPUS, LetterEmbedder()).retrieve("owl", 3)
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
     assert logging.getLogger("bm25s").level == level
-
-
-# ------------------------------------------------------------------ faults
 
 
 class Returning:
@@ -186,10 +153,8 @@ ONE = [Candidate("x", "1")]
         (lambda: HybridRetriever([]), "corpus: is empty"),
         (lambda: HybridRetriever(["x"]), r"corpus\[0\]\.id: retrieval needs an id"),
         (lambda: HybridRetriever([*ONE, *ONE]), r"\[1\]\.id: '1' is also the id of corpus\[0\]"),
-        (
-            lambda: HybridRetriever(ONE, depth=0),
-            "depth: must be a whole number of 1 or more, not 0",
-        ),
+        (lambda: HybridRetriever(ONE, depth=0), "depth: must be a whole number of 1 or more"),
+        (lambda: HybridRetriever.from_parts(HybridRetriever(ONE).parts, depth=0), "depth: must be"),
         (lambda: HybridRetriever(ONE, b=2), "k1, b: must be"),
         (lambda: HybridRetriever(ONE, Returning([1.0])), r"vectors of shape \(1, d\), not \(1,\)"),
         (
@@ -197,29 +162,13 @@ ONE = [Candidate("x", "1")]
             "the query's vector has 2 dimensions, those of the corpus have 1",
         ),
         (lambda: HybridRetriever(ONE).retrieve("x", 1), "vectors need an embedder"),
-        (
-            lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"),
-            "k: must be a whole number of 1",
-        ),
+        (lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"), "k: must be a whole number"),
         (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
     ],
 )
 def test_errors_are_named(make, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
-
-
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, secondpass_evaluation as e\n"
-        "assert all(hasattr(e, name) for name in e.__all__)\n"
-        "print(sorted({'numpy', 'bm25s', 'ir_measures', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
-# ---------------------------------------------------------------------- texts are embedded in sma
 
 
 class Recorder:
@@ -233,6 +182,7 @@ class Recorder:
         return np.array([[len(text), ord(text[0]) if text else 0] for text in texts], dtype=float)
 
 
+@examples(20)
 @given(st.lists(st.integers(0, 3_000).map(lambda n: chr(97 + n % 26) * n), max_size=200))
 def test_vectors_have_the_order_of_the_texts(texts):
     recorder, steps = Recorder(), []

@@ -4,21 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass import InputError
-from secondpass_evaluation.tuning.selection import Selection
+from secondpass_evaluation.tuning.selection import Held, Selection
 from secondpass_evaluation.tuning.trials import Attempt, Variant
-from secondpass_evaluation.tuning.tuning import (
-    _more,
-    check_rerankers,
-    choose,
-    keep_within,
-)
-from tuning_results import held
+from secondpass_evaluation.tuning.tuning import _more, choose, keep_within
 from tuning_suites import LAST
 
 SETTINGS = {"smallest_gain": 0.01, "seed": 0}
-BEST = {query: {f"d{query[1:]}-5": 1.0} for query in LAST.queries}
-WORST = {query: {f"d{query[1:]}-0": 1.0} for query in LAST.queries}
+BEST, WORST = ({q: {f"d{q[1:]}-{place}": 1.0} for q in LAST.queries} for place in (5, 0))
 
 
 def variant(depth, run, seconds=0.1, cost=0.0):
@@ -67,17 +59,13 @@ def test_failures_are_noted_of_what_was_tried():
     ids=["a gain that may be chance", "too small a gain"],
 )
 def test_more_queries(mean, smallest, fewest):
-    selection = Selection(
-        {"a": held(mean), "b": held(-1.0)}, held(mean), {}, {"a": 2.0, "b": 2.0}, 0.0
-    )
+    best, worst = (Held(gain, None, None, 0.2, 0.01, 7) for gain in (mean, -1.0))
+    selection = Selection({"a": best, "b": worst}, best, {}, {"a": 2.0, "b": 2.0}, 0.0)
     needed, target = _more(selection, 0, smallest)
     assert target == max(mean, smallest)
     assert needed > 1
     assert _more(selection, needed - 1, smallest)[0] == 1
     assert _more(selection, 10_000, smallest)[0] == fewest
-
-
-# ---------------------------------------------------------------------- arguments of tuning
 
 
 def timed(depth, *seconds, cost=0.0):
@@ -112,17 +100,3 @@ def test_variants_within_the_limits(variants, limits, depths, reason):
     assert kept == depths
     assert why.startswith(reason)
     assert bool(why) == bool(reason)
-
-
-@pytest.mark.parametrize(
-    ("created", "missing", "message"),
-    [
-        ("", "", "give at least one"),
-        ("abcdefghi", "", "at most 8 can be compared, not 9"),
-    ],
-)
-def test_names_of_rerankers(created, missing, message):
-    check_rerankers("abcdefgh", "xyz")
-    check_rerankers("", "a")
-    with pytest.raises(InputError, match=message):
-        check_rerankers(created, missing)

@@ -19,6 +19,7 @@ from secondpass_evaluation.tuning.selection import (
 SELECT = {"loss": 0.0, "folds": 5, "repeats": 2, "resamples": 199, "confidence": 0.95, "seed": 0}
 
 
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.integers(10, 30), st.integers(1, 6))
 def test_a_query_is_measured_by_what_the_others_chose(seed, queries, variants):
     rng = np.random.default_rng(seed)
@@ -31,6 +32,7 @@ def test_a_query_is_measured_by_what_the_others_chose(seed, queries, variants):
         assert held[inside] == pytest.approx(gains[chosen, inside])
 
 
+@examples(20)
 @given(st.integers(0, 2**32 - 1))
 def test_flipped_signs_are_as_good_as_flipped_gains(seed):
     rng = np.random.default_rng(seed)

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fake_provider import FakeProvider
+from fakes import ByTable
 from secondpass import Reranker
 from secondpass.config import load
 from secondpass.errors import InputError, ModelLoadError
 from secondpass_evaluation import evaluate, make_suite, ranking_to_run, tune
 from secondpass_evaluation.observations import Observations
-from topic_suites import FirstIsBest
 from tuning_suites import FIRST, LAST, suite_of
 
 
@@ -99,7 +98,7 @@ def test_figures_are_reproducible_and_plain(adopted):
 @pytest.mark.parametrize(
     ("rerankers", "name", "reason"),
     [
-        (Reranker(FirstIsBest()), "rerank", "cannot be written as a configuration"),
+        (Reranker(ByTable()), "rerank", "cannot be written as a configuration"),
         (
             {"down": {"method": {"type": "endpoint", "api": "vllm", "model": "m",
                                  "base_url": "http://127.0.0.1:9"}, "limits": {"retries": 0}}},
@@ -171,12 +170,6 @@ def test_probabilities_of_other_settings_are_left_out():
     assert "probabilities" not in trial.config
 
 
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-
-
 def graded(provider, **settings):
     llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai"), **settings}
     return {"method": {"type": "graded", "llm": llm}, "depth": 3}
@@ -209,9 +202,15 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
         (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
         (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
         (LAST, {"depths": []}, "depths: give at least one"),
+        (LAST, {"rerankers": []}, "rerankers: give at least one"),
+        (LAST, {"rerankers": dict.fromkeys("abcdefghi", "lexical")}, "at most 8 can be compared"),
+        (LAST, {"depth": 0}, "depth: must be a whole number of 1 or more"),
+        (LAST, {"behind": "best"}, "behind: must be one of"),
+        (LAST, {"behind": "lexical"}, "lexical: the suite has no corpus to search"),
     ],
-    ids=["type", "few", "hopeless", "latency", "cost", "gain", "depths"],
+    ids=["type", "few", "hopeless", "latency", "cost", "gain", "depths", "none", "many", "depth",
+         "stage", "corpus"],
 )  # fmt: skip
 def test_wrong_arguments(suite, options, message):
     with pytest.raises(InputError, match=message):
-        tune(suite, "lexical", **options)
+        tune(suite, **{"rerankers": "lexical", **options})
