@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from command_calls import run_main
-
-SECONDPASS = [sys.executable, "-c", "from secondpass.cli import main; main()"]
-"""The command as a process, whether or not its script is installed."""
 
 _COLOURS = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM")
 

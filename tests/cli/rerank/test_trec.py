@@ -1,5 +1,6 @@
 """TREC runs."""
 
+import gzip
 import sys
 
 import pytest
@@ -22,6 +23,16 @@ def test_a_run_is_ranked_as_the_same_requests_are(secondpass, trec):
     best = told[0]["ranking"][0]
     assert best["metadata"] == {"title": f"T {best['id']}"}
     assert best["score"] == 4 - best["position"]
+
+
+def test_compressed_files_of_a_run(secondpass, trec):
+    _, files = trec
+    plain = secondpass(*LEXICAL, *options(files)).out
+    for option, path in files.items():
+        files[option] = path.with_name(f"{path.name}.gz")
+        files[option].write_bytes(gzip.compress(path.read_bytes()))
+    told = secondpass(*LEXICAL, *options(files))
+    assert (told.code, told.out) == (0, plain)
 
 
 def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
