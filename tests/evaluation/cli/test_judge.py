@@ -170,14 +170,15 @@ def test_all_of_the_pool_must_load(call, provider, configurations, monkeypatch):
 # ---------------------------------------------------------------------- the journal
 
 
-def test_judgements_are_neither_continued_nor_replaced_unasked(call, write):
+def test_judgements_are_neither_continued_nor_replaced_unasked(call, tmp_path):
     """Neither what a run has finished nor what it has written."""
-    journal = write("suite/rankings.jsonl", "{}\n")
-    for _ in ("finished", "written"):
+    assert call().code == 0
+    for absent in ("rankings.jsonl", "qrels.txt"):
+        path = (call.folder / absent).rename(tmp_path / absent)
         told = call()
         assert (told.code, "already has judgements; use --resume to" in told.flat) == (1, True)
-        assert call("--force").code == 0
-        journal.unlink()
+        path.rename(call.folder / absent)
+    assert call("--force").code == 0
 
 
 @pytest.mark.parametrize("finished", [0, 2])
@@ -192,6 +193,7 @@ def test_after_an_interruption_the_way_to_continue_is_said(call, interrupted, fi
 
 
 def test_nobody_reviews_what_is_being_judged(call):
+    call.folder.mkdir()
     write_folder(call.folder)
     with locked(call.folder):
         told = call("--resume")

@@ -9,6 +9,7 @@ import pytest
 from fakes import Model
 from remembered_model import remember
 from secondpass import Candidate, Reranker
+from secondpass.monitoring import read_days
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.indexing import build_index
@@ -106,8 +107,10 @@ def test_each_mode_is_that_of_the_retriever(here, query, options, mode):
 @pytest.mark.parametrize(
     ("options", "mode"), [((), "hybrid+rerank"), (("--vector",), "vector+rerank")]
 )
-def test_what_is_found_is_reranked(here, query, options, mode):
-    record = query(*OWL, *options, "--rerank", "--preset", "lexical")
+def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options, mode):
+    days = tmp_path / "days"
+    record = query(*OWL, *options, "--rerank", "--preset", "lexical", "--monitor", days)
+    assert [counts.statuses for counts in read_days(days).values()] == [{"ok": 1}]
     rows = record["results"]
     assert (record["mode"], record["rerank_top_n"]) == (mode, 50)
     assert (record["report"]["status"], record["report"]["method"]) == ("ok", "lexical")
@@ -175,7 +178,7 @@ def test_a_dry_run_estimates_the_reranking_of_what_is_found(here, secondpass, pr
     call = ("query", "ship", "--corpus", "words", "--lexical", "--rerank", "-c", priced)
     told = secondpass(*call, "--dry-run")
     estimate = json.loads(told.out)
-    assert (told.code, estimate["queries"], estimate["candidates"]) == (0, 1, 2)
+    assert (told.code, estimate["queries"], estimate["candidates"]) == (0, 1, 1)
     assert estimate["total"]["calls"] == 1
 
 
@@ -189,7 +192,7 @@ def test_the_model_can_be_another(here, query, tmp_path):
 @pytest.mark.parametrize(
     ("options", "status", "warning"),
     [
-        (["--rerank-model", "./absent"], "degraded", "reranked by a fallback (lexical)"),
+        (["--rerank-model", "./absent"], "degraded", "reranked by a fallback (all-"),
         (["-s", "method.model=./absent", "-s", "fallback=[]"], "unchanged", "not reranked: "),
     ],
 )
