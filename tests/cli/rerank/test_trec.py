@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from command_requests import LEXICAL, json_lines, small_files
-from secondpass.formats.reading import read_run
+from secondpass.formats.lines import read_lines
+from secondpass.formats.reading import parse_run_line, trec_order
 
 
 def options(files):
@@ -45,7 +46,10 @@ def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
         one["query_id"]: [item["id"] for item in one["ranking"]]
         for one in secondpass(*LEXICAL, stdin=json_lines(given)).lines()
     }
-    assert {query: list(found) for query, found in read_run(target).items()} == expected
+    scores = {query: {} for query in expected}
+    for query, document, score in map(parse_run_line, read_lines(target)):
+        scores[query][document] = score
+    assert {query: [*trec_order(found)] for query, found in scores.items()} == expected
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from letter_embedder import LetterEmbedder, ids
 from secondpass import InputError
-from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation import FormatError, HybridRetriever
+from secondpass_evaluation.errors import IndexFaultError
 from secondpass_evaluation.search import documents, indexing
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.index_files import read_manifest, write_manifest
@@ -279,7 +279,7 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 import bm25s
-from secondpass.formats.errors import IndexFaultError
+from secondpass_evaluation.errors import IndexFaultError
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.indexing import build_index
 
