@@ -52,6 +52,7 @@ from secondpass.cli.options import (
     grouped,
     load_for,
     monitored,
+    overridden,
     parse_order,
     with_depth,
 )

@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from secondpass.cli.console import (
-    decode_argument,
     fail,
     info,
     on_terminal,
@@ -70,7 +69,7 @@ def plan(
         "tokens_per_passage": tokens_per_passage,
         "seconds_per_call": seconds_per_call,
         "depth": depth,
-        "instruction": None if instruction is None else decode_argument(instruction),
+        "instruction": instruction,
     }
     with running_nothing():
         reranker = load(configuration(preset, config, settings))
