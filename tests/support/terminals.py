@@ -6,6 +6,7 @@ import os
 import pty
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -36,12 +37,8 @@ def on_a_terminal(*arguments: object, env: Mapping[str, str] | None = None) -> s
 def _read(terminal: int) -> str:
     """All that is shown until the other end is closed."""
     seen = b""
-    with open(terminal, "rb", buffering=0) as stream:
-        while True:
-            try:
-                data = stream.read(65536)
-            except OSError:  # how Linux says that the other end was closed
-                data = b""
-            if not data:
-                return seen.decode()
+    # Linux says by an error that the other end was closed.
+    with open(terminal, "rb", buffering=0) as stream, suppress(OSError):
+        while data := stream.read(65536):
             seen += data
+    return seen.decode()

@@ -20,7 +20,7 @@ from secondpass.cli.console import (
     result_console,
     warn,
 )
-from secondpass.cli.options import AsJson, Config, Depth, Instruction, Preset, Set, configuration
+from secondpass.cli.options import AsJson, Depth, Instruction, RerankerOptions, grouped
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 from secondpass.errors import SecondPassError
@@ -29,11 +29,10 @@ from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry
 
 
+@grouped
 def plan(
     *,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    configured: RerankerOptions,
     candidates: Annotated[
         int, typer.Option("--candidates", "-n", min=0, max=100_000, help="Number of candidates.")
     ] = 100,
@@ -72,7 +71,7 @@ def plan(
         "instruction": instruction,
     }
     with running_nothing():
-        reranker = load(configuration(preset, config, settings))
+        reranker = load(configured.read())
         if compare:
             rerankers, not_run = strategies_of(reranker)
             plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
