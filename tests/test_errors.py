@@ -7,7 +7,7 @@ import pytest
 
 from secondpass import Reranker, errors
 from secondpass.errors import ConfigurationError, LLMError, Problem
-from secondpass.formats.errors import FormatError, MeasureError
+from secondpass.formats.errors import FormatError
 from secondpass.ranking.result import RerankError
 
 
@@ -34,7 +34,6 @@ def test_exceptions_pass_between_processes():
         errors.ModelLoadError("wrong"),
         RerankError(ranking),
         FormatError("file", 3, "wrong"),
-        MeasureError("nDCG", "wrong"),
     ):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again)) == (type(error), str(error))

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.formats.shared import AnyPath, by_judged_id, write_lines
+from secondpass.formats.shared import AnyPath, write_lines
 from secondpass.ranking.shared import well_formed
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
+from secondpass_evaluation.reading import by_judged_id
 from secondpass_evaluation.report import markdown, page
 from secondpass_evaluation.results import ComparisonData, Result, percentiles
 from secondpass_evaluation.writing import write_qrels, write_run

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from secondpass.formats.shared import Qrels
 from secondpass.ranking.shared import query_key
 from secondpass_evaluation.measures import Evaluation, evaluate
+from secondpass_evaluation.reading import Qrels
 from secondpass_evaluation.suites import Suite
 
 T = TypeVar("T")

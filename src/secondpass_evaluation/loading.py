@@ -32,21 +32,17 @@ from secondpass.formats.shared import (
     AnyPath,
     FormatError,
     Line,
-    Qrels,
     find_file,
     open_input,
-    read_corpus,
     read_json_lines,
-    read_qrels,
     read_queries,
-    read_run,
     uncompressed_name,
-    whole_relevance,
 )
 from secondpass.ranking.shared import query_key, stated_score, well_formed
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import keep_hashes, read_hashes, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by
+from secondpass_evaluation.reading import Qrels, read_corpus, read_qrels, read_run, whole_relevance
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.suites import Suite, make_suite, with_title

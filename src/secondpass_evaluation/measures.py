@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secondpass import InputError
-from secondpass.formats.shared import MeasureError, Run, by_judged_id, judged_id, whole_relevance
 from secondpass.ranking.shared import comparable_id
 from secondpass.settings import describe, suggestion
+from secondpass_evaluation.errors import MeasureError
+from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
 """Gain near the top, rank of the first relevant document, and recall of the first stage."""
@@ -71,7 +72,7 @@ def evaluate(
         MeasureError: a measure is unknown, or cannot be computed.
         InputError: there is no query to measure, an id is not a string, a score is not a finite
             number, or a relevance is not a whole number within
-            :data:`~secondpass.formats.reading.RELEVANCE`.
+            :data:`~secondpass_evaluation.reading.RELEVANCE`.
     """
     import ir_measures
 

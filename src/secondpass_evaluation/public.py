@@ -1,21 +1,11 @@
 """The public names of ``secondpass_evaluation``, which imports them when the first is used."""
 
-from secondpass.formats.shared import (
-    FormatError,
-    IndexFaultError,
-    MeasureError,
-    Qrels,
-    Run,
-    StaleIndexError,
-    read_corpus,
-    read_qrels,
-    read_queries,
-    read_run,
-)
+from secondpass.formats.shared import FormatError, read_queries
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.calibrating import calibrate
 from secondpass_evaluation.calibration.result import Calibration
 from secondpass_evaluation.comparison import Comparison
+from secondpass_evaluation.errors import IndexFaultError, MeasureError, StaleIndexError
 from secondpass_evaluation.experiment import compare
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
@@ -37,6 +27,7 @@ from secondpass_evaluation.measures import (
     ranking_to_run,
 )
 from secondpass_evaluation.periods import Drift, DriftChange, drift
+from secondpass_evaluation.reading import Qrels, Run, read_corpus, read_qrels, read_run
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.results import Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.search.embedders import Embedder, default_embedder

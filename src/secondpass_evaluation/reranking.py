@@ -24,7 +24,6 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
-from secondpass.formats.shared import Run, judged_id
 from secondpass.ranking.shared import (
     TRUNCATED,
     Blend,
@@ -38,6 +37,7 @@ from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
 from secondpass_evaluation.measures import Evaluation, ranking_to_run
+from secondpass_evaluation.reading import Run, judged_id
 from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.significance import TIE
 from secondpass_evaluation.suites import Suite

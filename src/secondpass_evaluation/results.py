@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.formats.shared import Qrels, Run
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.measures import Evaluation
+from secondpass_evaluation.reading import Qrels, Run
 from secondpass_evaluation.significance import Difference
 
 

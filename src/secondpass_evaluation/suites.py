@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from secondpass import Candidate, CandidateLike, InputError
-from secondpass.formats.shared import Qrels, check_numbers, file_of, whole_relevance
+from secondpass.formats.shared import check_numbers
 from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
+from secondpass_evaluation.reading import Qrels, file_of, whole_relevance
 
 _ROWS = 20
 """Queries of a suite in a notebook."""

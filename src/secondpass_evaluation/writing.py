@@ -1,4 +1,4 @@
-"""Write corpora, queries, judgments and runs, in the formats of :mod:`secondpass.formats.reading`.
+"""Write corpora, queries, judgements and runs as :mod:`secondpass_evaluation.reading` reads them.
 
 Files are written atomically: no reader sees a partial file, and after an exception the old file is
 unchanged. Files whose names end in ``.gz`` are compressed.
@@ -14,12 +14,11 @@ from secondpass.formats.shared import (
     AnyPath,
     FormatError,
     check_field,
-    strictly_falling,
     uncompressed_name,
-    whole_relevance,
     write_lines,
 )
 from secondpass.settings import describe
+from secondpass_evaluation.reading import strictly_falling, whole_relevance
 
 
 def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
@@ -86,7 +85,7 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
 
     Raises:
         FormatError: an id has white space or is empty, a relevance is not an integer within
-            :data:`~secondpass.formats.reading.RELEVANCE`, or a query has no judgments, which the
+            :data:`~secondpass_evaluation.reading.RELEVANCE`, or a query has no judgments, which the
             format cannot express.
         OSError: the file cannot be written.
     """
@@ -115,9 +114,9 @@ def write_run(
 
     Documents are ordered by score; equal scores keep the order of the mapping. trec_eval would
     order those by document id, so a score that is not lower than the one before it is written as
-    the next lower number in single precision (:func:`secondpass.formats.reading.strictly_falling`).
-    Other scores are written in full. A query without documents has no line; measures still count
-    it, as one without results.
+    the next lower number in single precision, by
+    :func:`~secondpass_evaluation.reading.strictly_falling`. Other scores are written in full. A
+    query without documents has no line; measures still count it, as one without results.
 
     Raises:
         FormatError: an id or the tag has white space or is empty, or a score is not finite in

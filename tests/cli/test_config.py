@@ -1,15 +1,15 @@
-"""``secondpass config``: configurations checked and shown, but not run."""
+"""``secondpass config``, ``presets`` and ``schema``: nothing is run."""
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
+from command_calls import python
+from secondpass.config import json_schema
+from terminals import on_a_terminal
+
 KEY = "sk-test-SECRET-123"
-NOTHING = {"missing": None, "warnings": []}
-GOOD = "preset: embedded\ndepth: 30\n"
 SERVED = "method: {type: graded, llm: {type: openai, model: m, api_key: {env: MY_KEY}}}\n"
 
 
@@ -17,7 +17,7 @@ SERVED = "method: {type: graded, llm: {type: openai, model: m, api_key: {env: MY
 def here(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MY_KEY", raising=False)
-    write("good.yaml", GOOD)
+    write("good.yaml", "preset: embedded\ndepth: 30\n")
     write("served.yaml", SERVED)
     write("wrong.yaml", "method: {type: lexical, k9: 1}\ndept: 3\n")
     write("broken.yaml", "method: lexical\n  depth: [")
@@ -49,10 +49,11 @@ def test_problems_can_be_read_by_programs(secondpass, here):
     told = secondpass("config", "validate", "good.yaml", "wrong.yaml", "--json")
     assert told.code == 1
     good, wrong = json.loads(told.out)
-    assert good == {"configuration": "good.yaml", "valid": True, "problems": [], **NOTHING}
+    valid = {"configuration": "good.yaml", "valid": True, "problems": []}
+    assert good == {**valid, "missing": None, "warnings": []}
     assert (wrong["configuration"], wrong["valid"]) == ("wrong.yaml", False)
-    assert ["dept"] in [problem["path"] for problem in wrong["problems"]]
-    assert ["method", "k9"] in [problem["path"] for problem in wrong["problems"]]
+    paths = [problem["path"] for problem in wrong["problems"]]
+    assert sorted(paths) == [["dept"], ["method", "k9"]]
 
 
 def test_missing_packages_are_a_warning(secondpass, here, monkeypatch):
@@ -63,12 +64,10 @@ def test_missing_packages_are_a_warning(secondpass, here, monkeypatch):
     assert (told.code, told.out) == (0, "served.yaml: valid\n")
     assert "warning: served.yaml: " in told.flat
     assert 'pip install "secondpass[openai]"' in told.flat
+    (record,) = json.loads(secondpass("config", "validate", "served.yaml", "--json").out)
+    assert "pip install" in record["missing"]
     wrong = secondpass("config", "validate", "served.yaml", "--set", "method.llm.timeout=-1")
     assert (wrong.code, "method.llm.timeout" in wrong.flat) == (1, True)
-    assert (
-        "pip install"
-        in json.loads(secondpass("config", "validate", "served.yaml", "--json").out)[0]["missing"]
-    )
 
 
 FALLBACKS = {
@@ -122,13 +121,19 @@ def test_nothing_heavy_is_imported_and_no_connection_is_opened(tmp_path):
         for name, value in os.environ.items()
         if not name.endswith(("_KEY", "_TOKEN", "_URL"))
     }
-    done = subprocess.run(
-        [sys.executable, "-c", code, "embedded cross_encoder_hybrid listwise_guided cohere"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    presets = "embedded cross_encoder_hybrid listwise_guided cohere"
+    done = python(code, presets, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_presets_are_listed_one_a_line_or_as_json(secondpass):
+    names = json.loads(secondpass("presets").out)
+    assert names == json.loads(secondpass("presets", "--json").out)
+    shown = on_a_terminal("presets", env={"COLUMNS": "300", "NO_COLOR": "1"})
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == [*names]
+
+
+def test_the_schema_is_plain_json_in_a_terminal():
+    text = on_a_terminal("schema", "--json")
+    assert json.loads(text) == json_schema()
+    assert len(text) <= 300_000  # editors read it with each configuration

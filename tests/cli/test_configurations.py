@@ -14,11 +14,8 @@ def test_an_invalid_setting_is_named_without_its_value(secondpass, setting):
     assert "KEY" not in told.flat.replace("KEY=VALUE", "")
 
 
-@pytest.mark.parametrize("command", ["rerank", "doctor"])
-def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command):
-    outcome = secondpass(
-        command, "--preset", "lexical", "--config", write("a.yaml", "method: lexical")
-    )
+def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass):
+    outcome = secondpass("rerank", "--preset", "lexical", "--config", "a.yaml")
     assert (outcome.code, outcome.out) == (2, ""), outcome.err
     assert "--preset, --config: give one of them" in outcome.flat
 
@@ -47,8 +44,7 @@ def test_a_name_of_another_kind_is_explained_by_options(secondpass, arguments, t
     assert (outcome.code, told in outcome.flat) == (1, True), outcome.err
 
 
-@pytest.mark.parametrize("key", ["top_k", "method.k1"])
-@pytest.mark.parametrize("command", ["rerank", "plan", "serve"])
+@pytest.mark.parametrize(("command", "key"), [("rerank", "top_k"), ("serve", "method.k1")])
 def test_a_setting_that_is_given_twice_is_a_wrong_call(secondpass, command, key):
     """Only the last would count."""
     told = secondpass(command, "-p", "lexical", "--set", f"{key}=1", "--set", f"{key}=2")

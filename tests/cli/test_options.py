@@ -1,12 +1,44 @@
-"""Names of presets, which shells complete as they are typed."""
+"""Groups of options, and names of presets, which shells complete as they are typed."""
 
-import os
-import subprocess
-import sys
+import inspect
+from dataclasses import dataclass
 
 import pytest
 
+from command_calls import process
+from secondpass.cli.options import grouped
 from secondpass.config import preset_names
+
+
+@dataclass(frozen=True)
+class Inner:
+    b: int = 2
+    c: str = "c"
+
+
+@dataclass(frozen=True)
+class Outer:
+    a: int = 1
+    inner: Inner = Inner()
+    d: bool = False
+
+
+def test_a_group_is_one_parameter_and_its_options_stand_in_its_place():
+    calls = []
+
+    @grouped
+    def command(*, first: int = 0, group: Outer, last: str = "z") -> None:
+        calls.append((first, group, last))
+
+    options = inspect.signature(command).parameters
+    defaults = {name: option.default for name, option in options.items()}
+    expected = {"first": 0, "a": 1, "b": 2, "c": "c", "d": False, "last": "z"}
+    assert [*defaults.items()] == [*expected.items()]
+    command(first=5, a=6, b=7, c="x", d=True, last="y")
+    assert calls == [(5, Outer(6, Inner(7, "x"), True), "y")]
+
+
+# ---------------------------------------------------------------------- completion
 
 
 def asked(*words):
@@ -45,13 +77,7 @@ def test_commands_and_presets_are_completed(secondpass, monkeypatch, words, expe
 
 
 def test_a_shell_gets_the_names_alone():
-    done = subprocess.run(
-        [sys.executable, "-m", "secondpass"],
-        env={**os.environ, **asked("rerank", "--preset", "emb")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == [name for name in preset_names() if name.startswith("emb")]
+    done = process(**asked("rerank", "--preset", "emb"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    names = [name for name in preset_names() if name.startswith("emb")]
+    assert done.stdout.decode().split() == names

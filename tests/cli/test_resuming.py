@@ -1,5 +1,6 @@
 """Output files: locks, states, and resuming after a kill."""
 
+import gzip
 import json
 import os
 import signal
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from command_requests import LEXICAL, json_lines, process, requests, small_files
+from command_calls import started
+from command_requests import LEXICAL, json_lines, requests, small_files
 
 shared_folder = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -71,14 +73,29 @@ def test_disk_full_output_is_resumed(secondpass, tmp_path):
 def test_existing_output_stays_unless_forced(secondpass, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("mine")
-    told = secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
-    assert (told.code, target.read_text()) == (1, "mine")
-    assert "already exists; use --force to overwrite it, or --resume to continue it" in told.flat
-    told = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
-    assert (told.code, target.read_text()) == (1, "mine")
-    assert "cannot be resumed without its state file, out.jsonl.state" in told.flat
-    assert secondpass(*LEXICAL, "-o", target, "--force", stdin=json_lines(requests(1))).code == 0
+    call, stdin = [*LEXICAL, "-o", target], json_lines(requests(1))
+    for options, message in (
+        ([], "already exists; use --force to overwrite it, or --resume to continue it"),
+        (["--resume"], "cannot be resumed without its state file, out.jsonl.state"),
+    ):
+        told = secondpass(*call, *options, stdin=stdin)
+        assert (told.code, message in told.flat, target.read_text()) == (1, True, "mine")
+    assert secondpass(*call, "--force", stdin=stdin).code == 0
     assert json.loads(target.read_text())["query_id"] == "q0"
+
+
+@pytest.mark.parametrize("done", [0, 2, 4])
+def test_compressed_output_is_resumed(secondpass, tmp_path, done):
+    given_, out, whole = requests(6), tmp_path / "out.gz", tmp_path / "whole.gz"
+    call = [*LEXICAL, "--batch", 2, "--resume", "-o"]
+    secondpass(*call, out, stdin=json_lines(given_[:done]))
+    with out.open("ab") as file:
+        file.write(b"an incomplete part")
+    secondpass(*call, out, stdin=json_lines(given_))
+    secondpass(*call, whole, stdin=json_lines(given_))
+    assert out.read_bytes() == whole.read_bytes()
+    plain = secondpass(*LEXICAL, stdin=json_lines(given_)).out
+    assert gzip.decompress(out.read_bytes()).decode() == plain
 
 
 @shared_folder
@@ -121,38 +138,35 @@ def test_an_output_of_something_else_is_not_gone_on_with(
     assert secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(4))).code == 0
     before = target.read_bytes()
     outcome = secondpass(*LEXICAL, *arguments, "-o", target, "--resume", stdin=json_lines(stdin))
-    assert outcome.code == 1
-    assert told in outcome.flat
-    assert "use --force to overwrite it" in outcome.flat
+    assert (outcome.code, f"{told}; use --force to overwrite it" in outcome.flat) == (1, True)
     assert target.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "state", ["", "{", "[]", "{}", '{"made_of": 3}', '{"made_of": {}, "requests": 1e999}', "\x00"]
 )
-def test_broken_state(secondpass, tmp_path, state):
-    target = tmp_path / "out"
-    secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
-    (tmp_path / "out.state").write_text(state)
-    outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
-    assert outcome.code == 1
-    assert "is not a valid state file" in outcome.flat
+def test_broken_state(secondpass, write, tmp_path, state):
+    write("out", "an output")
+    write("out.state", state)
+    outcome = secondpass(*LEXICAL, "-o", tmp_path / "out", "--resume")
+    assert (outcome.code, "is not a valid state file" in outcome.flat) == (1, True)
 
 
 @pytest.mark.parametrize("change", [lambda was: was[:10], lambda was: was[::-1] + b"more"])
 def test_changed_output_is_refused(secondpass, tmp_path, change):
     target = tmp_path / "out"
-    secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(2)))
+    call, stdin = [*LEXICAL, "-o", target], json_lines(requests(2))
+    secondpass(*call, stdin=stdin)
     changed = change(target.read_bytes())
     target.write_bytes(changed)
-    outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(2)))
+    outcome = secondpass(*call, "--resume", stdin=stdin)
     assert (outcome.code, "was changed since it was written" in outcome.flat) == (1, True)
     assert target.read_bytes() == changed
 
 
 def killed_half_way(lines, target, *options, before=lambda: None):
     """Begin to rank, and kill the process when about half is done, after a call of `before`."""
-    run = process(*LEXICAL, "-o", target, *options)
+    run = started(*LEXICAL, "-o", target, *options)
     state = target.with_name(f"{target.name}.state")
     half = len(lines) // 2
     run.stdin.write(b"".join(lines[:half]))

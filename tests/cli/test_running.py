@@ -1,12 +1,38 @@
-"""How the command ends: streams that fail, Ctrl-C and defects."""
+"""The command as a process: its streams, and how it ends."""
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
 
-from command_calls import SCRIPT, process, python
+from command_calls import SCRIPT, process, python, started
+from command_requests import LEXICAL, json_lines, requests
+
+
+def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
+    with started(*LEXICAL, "--batch", "1") as run:
+        for request in requests(3):
+            run.stdin.write(json_lines([request]))
+            run.stdin.flush()
+            assert json.loads(run.stdout.readline())["query_id"] == request["query_id"]
+        run.send_signal(signal.SIGINT)
+        err = run.stderr.read()
+    assert (run.returncode, err) == (130, b"secondpass: stopped\n")
+
+
+def test_closed_output_pipe_is_not_an_error():
+    with started(*LEXICAL, "--batch", "1") as run:
+        first, second = requests(2)
+        run.stdin.write(json_lines([first]))
+        run.stdin.flush()
+        run.stdout.readline()
+        run.stdout.close()
+        run.stdin.write(json_lines([second]))
+        run.stdin.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 0
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
@@ -28,7 +54,7 @@ def test_output_is_utf8_whatever_the_locale_says():
     candidate = {"text": "Überfluß 日本 \ud83d\ude00 \ud800"}
     request = json.dumps({"query": "ß", "candidates": [candidate]})
     stdin = f"{request}\n{{é".encode()
-    told = process("rerank", "-p", "lexical", "--batch", 1, stdin=stdin, env=env)
+    told = process("rerank", "-p", "lexical", "--batch", 1, stdin=stdin, **env)
     (answer,) = map(json.loads, told.stdout.decode("utf-8").splitlines())
     assert answer["ranking"][0]["text"] == "Überfluß 日本 \U0001f600 \ud800"
     assert answer["query"] == "ß"

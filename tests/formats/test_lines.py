@@ -1,7 +1,5 @@
 """Lines of text and of JSON."""
 
-import gzip
-
 import pytest
 
 from secondpass.formats.errors import FormatError
@@ -41,14 +39,6 @@ def test_objects(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("text", ["[1]", '"a"', "5", "null"])
-def test_other_values_are_no_objects(tmp_path, text):
-    path = tmp_path / "a.jsonl"
-    path.write_text(text)
-    with pytest.raises(FormatError, match=r":1: must be a JSON object, not "):
-        list(read_json_lines(path))
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -85,10 +75,3 @@ def test_values_that_fit_no_field(value, problem):
     check_field("f", "id", "d-1/ü")
     with pytest.raises(FormatError, match=f"f: id .*{problem}"):
         check_field("f", "id", value)
-
-
-def test_compressed_lines(tmp_path):
-    path = tmp_path / "a.gz"
-    write_lines(path, ["a\n", "b\n"])
-    assert gzip.decompress(path.read_bytes()) == b"a\nb\n"
-    assert [line.text for line in read_lines(path)] == ["a", "b"]

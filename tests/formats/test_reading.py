@@ -1,11 +1,23 @@
+"""Documents, queries, and lines of runs; scores in the order of trec_eval."""
+
+import math
 import os
 from pathlib import Path
 
 import pytest
 
-from secondpass import SecondPassError
+from secondpass import InputError
 from secondpass.formats.errors import FormatError
-from secondpass.formats.reading import read_corpus, read_qrels, read_queries, read_run
+from secondpass.formats.lines import read_json_lines, read_lines
+from secondpass.formats.reading import parse_document, parse_run_line, read_queries, trec_order
+
+
+def documents(path):
+    return [parse_document(line, record) for line, record in read_json_lines(path)]
+
+
+def run_lines(path):
+    return [parse_run_line(line) for line in read_lines(path)]
 
 
 def written(path: Path, text: str | bytes) -> Path:
@@ -13,14 +25,7 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "run", "q Q0 a 1 2.5 t\nq Q0 c 2 2.5 t\nq Q0 b 3 2.5 t\nq Q0 d 4 9 t\n"
-    )
-    assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
-
-
-def test_corpus(tmp_path: Path) -> None:
+def test_documents(tmp_path: Path) -> None:
     path = written(
         tmp_path / "corpus.jsonl",
         '\ufeff{"_id": "1", "title": "T", "text": "one", "metadata": {"url": "u"}}\r\n'
@@ -28,7 +33,7 @@ def test_corpus(tmp_path: Path) -> None:
         '{"id": 2, "title": "", "text": "two", "year": 0}\n'
         '{"_id": "3", "id": "3", "text": "", "title": null, "metadata": null}',
     )
-    first, second, third = read_corpus(path)
+    first, second, third = documents(path)
     assert (first.id, first.text, first.score) == ("1", "one", None)
     assert first.metadata == {"title": "T", "url": "u"}
     assert (second.id, second.metadata) == (2, {"year": 0})
@@ -48,93 +53,42 @@ def test_queries(tmp_path: Path, name: str, text: str) -> None:
     assert read_queries(written(tmp_path / name, text)) == {"1": "a b", "2": "c"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1 0 a 2\n1 Q0 b -1\n2\t0\ta\t0\n",
-        "query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t-1\n2\ta\t0\n",
-        "query-id\tdoc-id\trelevance\r\n1\ta\t2\r\n1\ta\t2\r\n1\tb\t-1\r\n\r\n2\ta\t0\r\n",
-    ],
-)
-def test_qrels(tmp_path: Path, text: str) -> None:
-    assert read_qrels(written(tmp_path / "q", text)) == {"1": {"a": 2, "b": -1}, "2": {"a": 0}}
-
-
-def test_tabbed_qrels_may_hold_spaces_in_ids(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.tsv", "query-id\tcorpus-id\tscore\nq 1\ta b\t1\n")
-    assert read_qrels(path) == {"q 1": {"a b": 1}}
-
-
-def test_empty_files_hold_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path / "empty", "\n")
-    assert list(read_corpus(path)) == []
-    assert read_queries(path) == read_qrels(path) == read_run(path) == {}
-
-
 GOOD = {
-    read_corpus: '{"id": "1", "text": "one"}\n',
+    documents: '{"id": "1", "text": "one"}\n',
     read_queries: '{"id": "1", "text": "one"}\n',
-    read_qrels: "1 0 a 1\n",
-    read_run: "1 Q0 a 1 2.5 t\n",
+    run_lines: "1 Q0 a 1 2.5 t\n",
 }
 
 
 @pytest.mark.parametrize(
     ("read", "line", "problem"),
     [
-        (read_corpus, "[1]", "must be a JSON object, not a list"),
-        (read_corpus, '{"text": "x"}', "needs an '_id' or 'id': a string or an integer"),
-        (read_corpus, '{"id": true, "text": "x"}', "needs an '_id' or 'id'"),
-        (read_corpus, '{"id": "", "text": "x"}', "needs an '_id' or 'id'"),
-        (read_corpus, '{"id": "2", "_id": "3", "text": ""}', "has both '_id' and 'id', and they"),
-        (read_corpus, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
-        (read_corpus, '{"id": 1, "text": "x"}', "id 1 was given before, in line 1"),
-        (read_corpus, '{"id": "2"}', "'text' must be a string, not nothing"),
-        (read_corpus, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
-        (read_corpus, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),
-        (read_corpus, '{"id": "2", "text": "", "metadata": "m"}', "'metadata' must be an object"),
-        (read_corpus, '{"id":2,"text":"","title":"a","metadata":{"title":"b"}}', "title is both b"),
+        (documents, "[1]", "must be a JSON object, not a list"),
+        (documents, '{"text": "x"}', "needs an '_id' or 'id': a string or an integer"),
+        (documents, '{"id": true, "text": "x"}', "needs an '_id' or 'id'"),
+        (documents, '{"id": "", "text": "x"}', "needs an '_id' or 'id'"),
+        (documents, '{"id": "2", "_id": "3", "text": ""}', "has both '_id' and 'id', and they"),
+        (documents, '{"id": "2"}', "'text' must be a string, not nothing"),
+        (documents, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
+        (documents, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),
+        (documents, '{"id": "2", "text": "", "metadata": "m"}', "'metadata' must be an object"),
+        (documents, '{"id":2,"text":"","title":"a","metadata":{"title":"b"}}', "title is both b"),
         (read_queries, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
         (read_queries, '{"id": "2", "text": null}', "'text' must be a string, not nothing"),
-        (read_qrels, "1 0 b", "must have four fields (query 0 document relevance), has 3; tab-"),
-        (read_qrels, "1 0 b 1 x", "must have four fields (query 0 document relevance), has 5"),
-        (read_qrels, "1 0 b 1.0", "the relevance must be an integer, not '1.0'"),
-        (read_qrels, "1 0 b 1_0", "the relevance must be an integer"),
-        (read_qrels, "1 0 b 99999999999", "of document 'b' for query '1' must be -2147483648 to "),
-        (read_qrels, "1 0 a 0", "document 'a' of query '1' was judged 1 before, now 0"),
-        (read_run, "1 Q0 b 2 1.5", "six fields (query Q0 document rank score tag), has 5"),
-        (read_run, "1 Q0 b two 1.5 t", "the rank must be an integer, not 'two'"),
-        (read_run, "1 Q0 b 2 nan t", "the score must be a finite number, not 'nan'"),
-        (read_run, "1 Q0 b 2 inf t", "the score must be a finite number, not 'inf'"),
-        (read_run, "1 Q0 b 2 1_0 t", "the score must be a finite number"),
-        (read_run, "1 Q0 b 2 1e39 t", "its score is beyond single precision"),
-        (read_run, "1 Q0 b 2 1e999 t", "its score is not finite"),
-        (read_run, "1 Q0 a 2 1 t", "query '1' has document 'a' twice"),
+        (run_lines, "1 Q0 b 2 1.5", "six fields (query Q0 document rank score tag), has 5"),
+        (run_lines, "1 Q0 b two 1.5 t", "the rank must be an integer, not 'two'"),
+        (run_lines, "1 Q0 b 2 nan t", "the score must be a finite number, not 'nan'"),
+        (run_lines, "1 Q0 b 2 inf t", "the score must be a finite number, not 'inf'"),
+        (run_lines, "1 Q0 b 2 1_0 t", "the score must be a finite number"),
+        (run_lines, "1 Q0 b 2 1e39 t", "its score is beyond single precision"),
+        (run_lines, "1 Q0 b 2 1e999 t", "its score is not finite"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, read, line: str, problem: str) -> None:
-    path = written(tmp_path / "file.jsonl", GOOD[read] + "\n" + line + "\n")
+    path = written(tmp_path / "file.jsonl", f"{GOOD[read]}\n{line}\n")
     with pytest.raises(FormatError) as caught:
-        list(read(path))
+        read(path)
     assert str(caught.value).startswith(f"{path}:3: ")
-    assert problem in str(caught.value)
-    assert (caught.value.path, caught.value.line) == (str(path), 3)
-    assert isinstance(caught.value, SecondPassError)
-    assert isinstance(caught.value, ValueError)
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("1\ta", "three tab-separated fields (query document relevance), has 2"),
-        ("1\t\t1", "an id is empty"),
-        ("1\ta\tx", "the relevance must be an integer, not 'x'"),
-    ],
-)
-def test_tabbed_qrels_are_read_strictly(tmp_path: Path, line: str, problem: str) -> None:
-    path = written(tmp_path / "q.tsv", f"query-id\tcorpus-id\tscore\n{line}\n")
-    with pytest.raises(FormatError) as caught:
-        read_qrels(path)
     assert problem in str(caught.value)
 
 
@@ -146,3 +100,23 @@ def test_queries_from_a_pipe_are_refused_where_they_would_be_read_twice() -> Non
     with pytest.raises(FormatError, match="must be a file, not a pipe"):
         read_queries(f"/dev/fd/{pipe}")
     os.close(pipe)
+
+
+def test_ties_are_by_descending_id_in_trec_eval():
+    scores = {"a": 1.0, "b": 1.0 + 1e-9, "c": 2.0, "d": 1.0}
+    assert [*trec_order(scores)] == ["c", "d", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ("1", "is not a number"),
+        (None, "is not a number"),
+        (1e39, "is beyond single precision"),
+        (math.inf, "is not finite"),
+        (math.nan, "is not finite"),
+    ],
+)
+def test_wrong_scores(score, message):
+    with pytest.raises(InputError, match=f"document 'd7': its score {message}"):
+        trec_order({"d7": score})

@@ -10,7 +10,6 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import Line
 from secondpass.formats.requests import (
     InputRequest,
-    UnknownKeys,
     batches,
     read_candidate,
     read_requests,
@@ -24,14 +23,11 @@ def accept(_options):
     pass
 
 
-def read(*values, warn=None, check=accept, text_needed=True):
+def read(*values, warn=None, check=accept):
     lines = [value if isinstance(value, str) else json.dumps(value) for value in values]
     stream = io.BytesIO("\n".join(lines).encode())
-    return list(
-        read_requests(
-            stream, "in", text_needed=text_needed, check_options=check, warn=warn or [].append
-        )
-    )
+    options = {"check_options": check, "warn": warn or [].append}
+    return list(read_requests(stream, "in", text_needed=True, **options))
 
 
 def test_a_request():
@@ -56,9 +52,7 @@ def test_a_request_comes_back():
     line = request_line(given)
     assert line.isascii()
     assert line.endswith(b"}\n")
-    (request,) = read_requests(
-        io.BytesIO(line), "in", text_needed=True, check_options=accept, warn=[].append
-    )
+    (request,) = read(line.decode())
     fields = ("query_id", "query", "candidates", "context", "options")
     assert [getattr(request, name) for name in fields] == [getattr(given, name) for name in fields]
     assert request.size == len(line) - 1
@@ -98,19 +92,12 @@ def test_wrong_options_are_errors_of_their_line():
         read({**GOOD, "top_k": 0}, check=check)
 
 
-def test_unknown_keys_are_warned_of_once():
+def test_unknown_keys_are_warned_of_once_and_up_to_a_limit():
     warnings = []
-    assert len(read({**GOOD, "querry": 1}, {**GOOD, "querry": 2}, warn=warnings.append)) == 2
-    (warning,) = warnings
-    assert warning.startswith("in:1: the key 'querry' is unknown, and ignored")
-    assert "query" in warning.partition("ignored")[2]
-
-
-def test_warnings_of_unknown_keys_are_bounded():
-    warnings = []
-    keys = UnknownKeys(warnings.append)
-    for number in range(30):
-        keys.add(Line("in", 1, ""), f"key {number}")
+    unknown = {f"key {number}": 1 for number in range(30)}
+    first = {**GOOD, "querry": 1}
+    assert len(read(first, first, {**GOOD, **unknown}, warn=warnings.append)) == 3
+    assert warnings[0].startswith("in:1: the key 'querry' is unknown, and ignored; did you mean '")
     assert len(warnings) == 11
     assert warnings[-1] == "further unknown keys of requests are ignored, too"
 

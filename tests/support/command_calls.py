@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -18,7 +18,7 @@ SCRIPT = [sys.executable, "-m", "secondpass"]
 
 @dataclass
 class Outcome:
-    """Exit code, standard output and standard error."""
+    """How a command ended, and what it wrote."""
 
     code: int
     out: str
@@ -35,11 +35,8 @@ class Outcome:
 
 
 def called(*arguments: object, stdin: bytes = b"") -> Outcome:
-    """The outcome of a command."""
     out, err = io.BytesIO(), io.BytesIO()
-    streams = [
-        io.TextIOWrapper(stream, encoding="utf-8") for stream in (io.BytesIO(stdin), out, err)
-    ]
+    streams = [io.TextIOWrapper(stream, "utf-8") for stream in (io.BytesIO(stdin), out, err)]
     code = run_main(arguments, *streams)
     return Outcome(code, out.getvalue().decode(), err.getvalue().decode())
 
@@ -49,38 +46,44 @@ def run_main(arguments: Iterable[object], stdin: TextIO, stdout: TextIO, stderr:
     before = sys.argv, sys.stdin, sys.stdout, sys.stderr
     sys.argv = ["secondpass", *map(str, arguments)]
     sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
-    code = 0
     try:
         main()
     except SystemExit as stop:
-        code = 0 if stop.code is None else stop.code
+        return 0 if stop.code is None else stop.code
     finally:
         sys.argv, sys.stdin, sys.stdout, sys.stderr = before
-        for stream in (stdout, stderr):
-            stream.flush()
-    return code
+        stdout.flush()
+        stderr.flush()
+    return 0
 
 
 def process(
-    *arguments: object, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    *arguments: object, stdin: bytes = b"", **env: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """The command as a process."""
+    """The command as a process that has ended; ``env`` has further variables."""
     return subprocess.run(
         [*SCRIPT, *map(str, arguments)],
         input=stdin,
         capture_output=True,
         timeout=120,
         check=False,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **env},
     )
 
 
-def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program as a process."""
+def started(*arguments: object) -> subprocess.Popen[bytes]:
+    """The command as a process with pipes."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*SCRIPT, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def python(code: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program as a process that has ended."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
+        **options,
     )

@@ -1,17 +1,10 @@
-"""Requests to ``secondpass rerank``, and the command as a process."""
+"""Requests to ``secondpass rerank``."""
 
 import json
 import random
-import subprocess
-import sys
 from contextlib import contextmanager
 
 LEXICAL = ("rerank", "--preset", "lexical")
-FRUIT = [
-    {"id": "moon", "text": "The moon moves around the earth.", "score": 3},
-    {"id": "pear", "text": "A pear is a fruit.", "score": 2, "page": 7},
-    {"id": "banana", "text": "A banana is a fruit rich in potassium.", "score": 1},
-]
 
 
 def json_lines(values):
@@ -33,16 +26,6 @@ def requests(count, candidates=4, seed=0, words=30):
         }
         for number in range(count)
     ]
-
-
-def process(*arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "secondpass", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
 
 
 @contextmanager

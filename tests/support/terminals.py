@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from command_calls import run_main
-
-SECONDPASS = [sys.executable, "-c", "from secondpass.cli import main; main()"]
-"""The command as a process, whether or not its script is installed."""
 
 _COLOURS = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM")
 
@@ -40,12 +37,8 @@ def on_a_terminal(*arguments: object, env: Mapping[str, str] | None = None) -> s
 def _read(terminal: int) -> str:
     """All that is shown until the other end is closed."""
     seen = b""
-    with open(terminal, "rb", buffering=0) as stream:
-        while True:
-            try:
-                data = stream.read(65536)
-            except OSError:  # how Linux says that the other end was closed
-                data = b""
-            if not data:
-                return seen.decode()
+    # Linux says by an error that the other end was closed.
+    with open(terminal, "rb", buffering=0) as stream, suppress(OSError):
+        while data := stream.read(65536):
             seen += data
+    return seen.decode()

@@ -108,10 +108,10 @@ def plain_table(*headings: str, numbers: Sequence[str] = ()) -> Table:
     return table
 
 
-def decode_argument(text: str) -> str:
+def decode_argument(text: str | None) -> str | None:
     """Decode an argument as UTF-8, also where the locale has another encoding."""
     try:
-        return os.fsencode(text).decode("utf-8", "surrogateescape")
+        return None if text is None else os.fsencode(text).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text
 

@@ -61,6 +61,7 @@ Instruction = Annotated[
     typer.Option(
         "--instruction",
         metavar="TEXT",
+        callback=decode_argument,
         help="What counts as relevant, such as `prefer recent documents`, for methods that take "
         "an instruction.",
     ),
@@ -187,12 +188,11 @@ class RankingOptions:
 
     def read(self, reranker: Callable[[], Reranker]) -> dict[str, Any]:
         """The keywords of a call; ``reranker`` is called if there is an ordering to check."""
-        instruction = self.instruction
         return {
             "top_k": self.top_k,
             "depth": self.depth,
             "order": None if self.order is None else parse_order(reranker(), self.order),
-            "instruction": None if instruction is None else decode_argument(instruction),
+            "instruction": self.instruction,
         }
 
 
@@ -255,11 +255,16 @@ def configuration(
         if key in keys:
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
-        method = config.get("method")
-        if isinstance(method, str):  # a mapping, so that its settings can be overridden
-            config = {**config, "method": {"type": method}}
-        config = merged(config, values)
+        config = overridden(config, values)
     return config
+
+
+def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with other settings; a method that is a name becomes a mapping."""
+    method = config.get("method")
+    if isinstance(method, str):
+        config = {**config, "method": {"type": method}}
+    return merged(config, values)
 
 
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:

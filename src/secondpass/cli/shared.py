@@ -32,14 +32,11 @@ from secondpass.cli.dry_run import (
 from secondpass.cli.options import (
     AsJson,
     Batch,
-    Config,
-    Depth,
     DryRun,
     Explain,
     Instruction,
     MonitorFolder,
     Order,
-    Preset,
     Quiet,
     RankingOptions,
     RerankerOptions,
@@ -52,6 +49,7 @@ from secondpass.cli.options import (
     grouped,
     load_for,
     monitored,
+    overridden,
     parse_order,
     with_depth,
 )

@@ -1,14 +1,7 @@
-"""Files of requests, rankings, queries, corpora, runs and judgements, for the other packages."""
+"""Files of requests, rankings, queries, documents and runs, for the other packages."""
 
 from secondpass.formats import to_json
-from secondpass.formats.errors import (
-    FormatError,
-    IndexFaultError,
-    MeasureError,
-    StaleIndexError,
-    check_numbers,
-    first_few,
-)
+from secondpass.formats.errors import FormatError, check_numbers
 from secondpass.formats.files import (
     atomic_write,
     find_file,
@@ -20,26 +13,22 @@ from secondpass.formats.files import (
     uncompressed_name,
 )
 from secondpass.formats.lines import (
+    INTEGER,
     AnyPath,
     Line,
     check_field,
     decode_line,
     finite_float,
     read_json_lines,
+    read_lines,
     write_lines,
 )
 from secondpass.formats.reading import (
-    Qrels,
-    Run,
-    by_judged_id,
-    file_of,
-    judged_id,
-    read_corpus,
-    read_qrels,
+    parse_document,
+    parse_run_line,
     read_queries,
-    read_run,
-    strictly_falling,
-    whole_relevance,
+    single_precision,
+    trec_order,
 )
 from secondpass.formats.requests import (
     InputRequest,

@@ -9,11 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass import InputError, Ranked, Ranking, Report
-from secondpass.formats.shared import Qrels, judged_id
 from secondpass.ranking.shared import FloorOn, Per
 from secondpass_evaluation.calibration.conformal import fewest, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of
+from secondpass_evaluation.reading import Qrels, judged_id
 
 if TYPE_CHECKING:
     import numpy as np

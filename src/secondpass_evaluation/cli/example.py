@@ -29,7 +29,8 @@ def example(
     texts are invented.
     """
     check_installed("secondpass example")
-    from secondpass.formats.shared import read_corpus, to_json, write_lines
+    from secondpass.formats.shared import to_json, write_lines
+    from secondpass_evaluation.reading import read_corpus
     from secondpass_evaluation.search.retrieval import HybridRetriever
 
     if into.exists():

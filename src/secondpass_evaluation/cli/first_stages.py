@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass import Candidate
 from secondpass.cli.shared import fail, info, warn
-from secondpass.formats.shared import StaleIndexError, atomic_write, first_few
+from secondpass.formats.shared import atomic_write
+from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import Embedder
 from secondpass_evaluation.search.selection import SPHINX_REASON

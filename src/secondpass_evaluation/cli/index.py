@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.shared import AsJson, one_line, print_json, progress_bars, warn, write
+from secondpass.cli.shared import (
+    AsJson,
+    counted,
+    one_line,
+    print_json,
+    progress_bars,
+    warn,
+    write,
+)
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
@@ -110,13 +118,9 @@ def _record(built: Built, source: Path) -> dict[str, Any]:
 
 
 def _summary(built: Built) -> str:
-    size = f"{_count(built.passages, 'passage')} of {_count(built.files, 'file')}"
+    size = f"{counted(built.passages, 'passage')} of {counted(built.files, 'file')}"
     content = "words and vectors" if built.embedder else "words only"
     if not built.made:
         return f"nothing has changed ({size}, {content}); use --force to rebuild it"
-    reused = f", {_count(built.kept, 'vector')} reused" if built.kept else ""
+    reused = f", {counted(built.kept, 'vector')} reused" if built.kept else ""
     return f"{size}, {content}{reused}, in {built.seconds:.1f} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

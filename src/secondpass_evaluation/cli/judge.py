@@ -17,6 +17,7 @@ from secondpass.cli.shared import (
     USAGE_ERROR,
     DryRun,
     RerankerOptions,
+    counted,
     escaped,
     fail,
     grouped,
@@ -149,6 +150,11 @@ def judge(
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
+    def announce(uses: Sequence[Expected]) -> None:
+        if dry_run:
+            raise _DryRunDoneError(uses)
+        print_expected(ExpectedComparison(0, {"judge": [*uses]}))
+
     grader = load_for(configured.read(), dry_run=dry_run)
     with (
         progress_bars(output.quiet) as progress,
@@ -175,9 +181,9 @@ def judge(
                 concurrency=concurrency,
                 progress=progress,
                 journal=journal,
-                expected=stop_before_asking if dry_run else print_estimate,
+                expected=announce,
             )
-        except DryRunDoneError as done:
+        except _DryRunDoneError as done:
             count = min(sample or len(queries), len(queries))
             estimate = ExpectedComparison(count, {"judge": done.uses})
             print_comparison(estimate, as_json=output.as_json)
@@ -195,22 +201,12 @@ def judge(
         review_folder(into, ask, as_json=output.as_json)
 
 
-class DryRunDoneError(Exception):
+class _DryRunDoneError(Exception):
     """Ends a dry run before the language model is asked."""
 
     def __init__(self, uses: Sequence[Expected]) -> None:
         super().__init__()
         self.uses = list(uses)
-
-
-def stop_before_asking(uses: Sequence[Expected]) -> None:
-    """End a dry run."""
-    raise DryRunDoneError(uses)
-
-
-def print_estimate(uses: Sequence[Expected]) -> None:
-    """Print to standard error the expected calls, tokens and cost of the language model."""
-    print_expected(ExpectedComparison(0, {"judge": list(uses)}))
 
 
 def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, Any]:
@@ -419,8 +415,7 @@ def _summarize(review: Review, *, as_json: bool) -> None:
     kappa = ""
     if agreement is not None:
         kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: as by chance)"
-    noun = "document" if documents == 1 else "documents"
-    write(f"a person has judged {documents:,} {noun}{kappa}\n")
+    write(f"a person has judged {counted(documents, 'document')}{kappa}\n")
     write(f"{complete:,} of {len(review.order):,} queries are complete\n")
     if complete < fewest_queries():
         write(f"correcting the figures needs {fewest_queries()} or more complete queries\n")

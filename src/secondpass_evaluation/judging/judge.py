@@ -11,7 +11,7 @@ from pathlib import Path
 
 from secondpass import Candidate, CandidateLike, InputError, Ranking
 from secondpass.asking.shared import Expected
-from secondpass.formats.shared import AnyPath, Qrels, check_numbers, write_lines
+from secondpass.formats.shared import AnyPath, check_numbers, write_lines
 from secondpass.ranking.shared import well_formed
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
@@ -33,6 +33,7 @@ from secondpass_evaluation.judging.grading import TEMPLATE, Grader, grading_rera
 from secondpass_evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
 from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.reading import Qrels
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite, candidates_with_ids

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from secondpass import Candidate
-from secondpass.formats.shared import AnyPath, FormatError, Qrels, file_of, write_lines
+from secondpass.formats.shared import AnyPath, FormatError, write_lines
 from secondpass_evaluation.judging.labels import beside
+from secondpass_evaluation.reading import Qrels, file_of
 
 Hashes: TypeAlias = Mapping[str, Mapping[str, str]]
 """Query id -> document id -> hash of the text."""

@@ -18,12 +18,11 @@ from secondpass import InputError
 from secondpass.formats.shared import (
     AnyPath,
     FormatError,
-    Qrels,
     open_locked,
-    read_qrels,
     uncompressed_name,
     write_lines,
 )
+from secondpass_evaluation.reading import Qrels, read_qrels
 from secondpass_evaluation.significance import fewest_queries
 
 _FORMAT = 1

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass import Candidate, InputError
-from secondpass.formats.shared import AnyPath, find_file, read_corpus
+from secondpass.formats.shared import AnyPath, find_file
 from secondpass.ranking.shared import split
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
+from secondpass_evaluation.reading import read_corpus
 from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
 
 if TYPE_CHECKING:

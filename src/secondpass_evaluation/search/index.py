@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import InputError, MissingExtraError, SecondPassError
-from secondpass.formats.shared import AnyPath, IndexFaultError, StaleIndexError
+from secondpass.formats.shared import AnyPath
+from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
 from secondpass_evaluation.search.index_files import (

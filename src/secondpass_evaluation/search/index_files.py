@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
 from secondpass import Candidate
-from secondpass.formats.shared import (
-    IndexFaultError,
-    atomic_write,
-    first_few,
-    flush_file,
-    flush_folder,
-    lock,
-)
+from secondpass.formats.shared import atomic_write, flush_file, flush_folder, lock
+from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass_evaluation.search.retrieval import Parts
 from secondpass_evaluation.search.selection import MANIFEST, PARTS, is_index

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass import InputError
-from secondpass.formats.shared import AnyPath, IndexFaultError, first_few
+from secondpass.formats.shared import AnyPath
 from secondpass.ranking.shared import kind_of
 from secondpass.types import Progress, no_progress
+from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import (
     PASSAGE_SIZE,
     READER_VERSION,

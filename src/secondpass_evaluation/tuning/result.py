@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.formats.shared import AnyPath, Run
+from secondpass.formats.shared import AnyPath
 from secondpass.ranking.shared import Blend
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
+from secondpass_evaluation.reading import Run
 from secondpass_evaluation.report import page
 from secondpass_evaluation.report.markdown import escaped, table_text
 from secondpass_evaluation.report.tables import settings_table

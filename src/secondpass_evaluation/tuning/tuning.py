@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass import InputError
-from secondpass.formats.shared import Run, check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
@@ -17,6 +17,7 @@ from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.reading import Run
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections

@@ -34,6 +34,8 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     [
         (["nowhere.jsonl"], 1, "nowhere.jsonl: there is no such file or folder"),
         (["--context", "nowhere"], 1, "nowhere: there is no such file or folder"),
+        (["--context", "broken.yaml"], 1, "broken.yaml: not JSON; as YAML: not YAML at line 2"),
+        (["--context", "latin-1"], 1, "latin-1: not JSON or YAML"),
         (["."], 1, ".: is a folder; name a file"),
         (["-o", "."], 1, ".: is a folder; name a file"),
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
@@ -60,8 +62,10 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["-q", "x", "-q", "y"], 2, "--query: give it once"),
     ],
 )
-def test_invalid_calls(secondpass, tmp_path, monkeypatch, arguments, code, told):
+def test_invalid_calls(secondpass, write, tmp_path, monkeypatch, arguments, code, told):
     monkeypatch.chdir(tmp_path)
+    write("broken.yaml", "a: [1\nb: 2")
+    write("latin-1", b"\xff")
     outcome = secondpass(*LEXICAL, *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 

@@ -1,9 +1,19 @@
-"""Requests and rankings as JSON lines and tables."""
+"""What is read, and how rankings are written."""
+
+import hashlib
 
 import pytest
 
-from command_requests import FRUIT, LEXICAL, json_lines, requests
+from command_requests import LEXICAL, json_lines, requests
 from secondpass import Reranker
+from secondpass.cli.rerank_input import read_context
+from secondpass.monitoring.ranking_days import read_days
+
+FRUIT = [
+    {"id": "moon", "text": "The moon moves around the earth.", "score": 3},
+    {"id": "pear", "text": "A pear is a fruit.", "score": 2, "page": 7},
+    {"id": "banana", "text": "A banana is a fruit rich in potassium.", "score": 1},
+]
 
 
 def test_candidates_of_one_query_come_ranked_with_all_their_data(secondpass):
@@ -11,17 +21,8 @@ def test_candidates_of_one_query_come_ranked_with_all_their_data(secondpass):
     (ranked,) = told.lines()
     assert [one["id"] for one in ranked["ranking"]] == ["banana", "pear", "moon"]
     assert [one["rank"] for one in ranked["ranking"]] == [1, 2, 3]
-    assert ranked["ranking"][1] | {"rerank_score": 0, "final_score": 0} == {
-        "rank": 2,
-        "id": "pear",
-        "position": 1,
-        "status": "scored",
-        "score": 2,
-        "rerank_score": 0,
-        "final_score": 0,
-        "text": "A pear is a fruit.",
-        "metadata": {"page": 7},
-    }
+    assert (ranked["ranking"][1]["text"], ranked["ranking"][1]["score"]) == (FRUIT[1]["text"], 2)
+    assert ranked["ranking"][1]["metadata"] == {"page": 7}
     assert ranked["report"]["status"] == "ok"
     assert "seconds" not in ranked["report"]
     assert told.code == 0
@@ -64,13 +65,73 @@ def test_options_reach_the_ranking(secondpass, options, expected):
     assert [one["id"] for one in told.lines()[0]["ranking"]] == expected
 
 
-def test_a_context_is_handed_on(secondpass, write, tmp_path):
-    context = write("context.yaml", "nodes: []\n")
-    told = secondpass(*LEXICAL, "-q", "x", "--context", context, stdin=json_lines(FRUIT))
-    assert told.code == 0
-    broken = write("broken.yaml", "a: [1\nb: 2")
-    told = secondpass(*LEXICAL, "-q", "x", "--context", broken, stdin=json_lines(FRUIT))
-    assert (told.code, "not JSON; as YAML: not YAML at line 2" in told.flat) == (1, True)
+def test_texts_and_times_are_options(secondpass):
+    call = (*LEXICAL, "-q", "x", "--no-text", "--timings")
+    (ranked,) = secondpass(*call, stdin=json_lines(FRUIT)).lines()
+    assert "seconds" in ranked["report"]
+    assert not [item for item in ranked["ranking"] if "text" in item or "metadata" in item]
+
+
+class Instructed:
+    """Scores by whether the text has the last word of the instruction."""
+
+    model_name = "instructed"
+    takes_instruction = True
+
+    def score_pairs(self, query, documents, *, instruction="owl"):
+        word = instruction.split()[-1]
+        return [float(document.split().count(word)) for document in documents]
+
+
+def test_instruction_of_the_command_and_of_a_request(secondpass, monkeypatch):
+    reranker = Reranker(Instructed(), log_level="debug")
+    monkeypatch.setattr("secondpass.cli.options.load", lambda _config: reranker)
+    animals = [{"id": word, "text": f"the {word}"} for word in ("cat", "owl", "dog")]
+    own = [{}, {"instruction": "rather the dog"}, {"instruction": None}, {"instruction": " "}]
+    stdin = json_lines({"query": "q", "candidates": animals, **one} for one in own)
+    for options, first in (
+        (["--instruction", "prefer the cat"], ["cat", "dog", "cat", "owl"]),
+        ([], ["owl", "dog", "owl", "owl"]),
+    ):
+        told = secondpass(*LEXICAL, *options, stdin=stdin)
+        assert [ranked["ranking"][0]["id"] for ranked in told.lines()] == first
+        assert not [word for word in ("prefer", "rather") if word in told.out + told.err]
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [('{"a": [1]}', {"a": [1]}), ("a: [1]", {"a": [1]}), ("text", "text"), ("", None)],
+    ids=["JSON", "YAML", "string", "empty"],
+)
+def test_a_context_is_json_or_yaml(secondpass, write, content, value):
+    path = write("context", content)
+    assert read_context(path) == (value, hashlib.sha256(content.encode()).hexdigest())
+    call = (*LEXICAL, "-q", "x", "--context", path)
+    assert secondpass(*call, stdin=json_lines(FRUIT)).code == 0
+
+
+def test_lines_are_texts(secondpass):
+    stdin = b'a banana\n\n{"text": "no banana"}\r\n[1]\n5\n'
+    (told,) = secondpass(*LEXICAL, "-q", "a banana", "--lines", stdin=stdin).lines()
+    texts = [item["text"] for item in sorted(told["ranking"], key=lambda item: item["position"])]
+    assert texts == ["a banana", '{"text": "no banana"}', "[1]", "5"]
+    assert (told["ranking"][0]["text"], told["ranking"][0]["id"]) == ("a banana", None)
+
+
+def test_unknown_keys_are_warned_of_once_and_ignored(secondpass):
+    first, second = requests(2)
+    told = secondpass(*LEXICAL, stdin=json_lines([first | {"topk": 1}, second | {"topk": 2}]))
+    assert [len(ranked["ranking"]) for ranked in told.lines()] == [4, 4]
+    assert told.flat.count("the key 'topk'") == 1
+    assert "input:1: the key 'topk' is unknown, and ignored; did you mean 'top_k'" in told.flat
+
+
+def test_rankings_are_monitored(secondpass, write, tmp_path):
+    call = (*LEXICAL, write("in.jsonl", requests(5)), "--monitor", tmp_path / "days")
+    for _ in range(2):
+        assert secondpass(*call).code == 0
+    (counts,) = read_days(tmp_path / "days").values()
+    assert counts.statuses == {"ok": 10}
 
 
 def test_table_escapes_terminal_control_text(secondpass):
@@ -91,3 +152,10 @@ def test_candidates_are_explained(secondpass):
     told = secondpass(*call, "-f", "table", "--top-k", "1", stdin=json_lines(FRUIT))
     assert "'banana': rank 1, of" in told.out
     assert "by lexical" in told.out
+
+
+@pytest.mark.parametrize(("query", "text"), [("cats", "Cats sleep."), ("bark", "…Owls bark.")])
+def test_a_table_shows_the_text_from_its_best_part_on(secondpass, query, text):
+    stdin = json_lines([{"text": "Cats sleep. " * 9 + "Owls bark."}])
+    call = [*LEXICAL, "-q", query, "-f", "table", "--set", "passages={size: 20, overlap: 0}"]
+    assert f" {text}" in secondpass(*call, stdin=stdin).out

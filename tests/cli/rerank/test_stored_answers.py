@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fake_provider import FakeProvider
+from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS
 from fakes import numbered
 from secondpass.cli.resuming import Resumable
 
@@ -16,16 +16,9 @@ REQUESTS = [
 
 
 @pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-
-
-@pytest.fixture
 def call(write, tmp_path, provider):
     """A call that asks two questions for each of three requests, one request at a time."""
-    address = provider.base_url("openai")
-    llm = f"{{type: openai, model: m, base_url: '{address}'}}"
+    llm = json.dumps(provider.llm("openai", prices={"input": 1000, "output": 0}))
     config = write("graded.yaml", f"method: {{type: graded, batch_size: 2, llm: {llm}}}\n")
     file = write("in.jsonl", REQUESTS)
     return ["rerank", file, "-c", config, "--batch", 1, "-o", tmp_path / "out"]
@@ -88,3 +81,12 @@ def test_a_configured_cache_is_the_only_one(secondpass, call, tmp_path, provider
     assert secondpass(*call, "--resume").code == 0
     assert provider.calls == 2 * COUNT
     assert "out.answers.sqlite" not in files(tmp_path)
+
+
+def test_totals_of_a_resumed_output_are_those_of_an_uninterrupted_one(secondpass, call, write):
+    write("in.jsonl", REQUESTS[:1])
+    assert secondpass(*call).code == 0
+    write("in.jsonl", REQUESTS)
+    told = secondpass(*call, "--resume")
+    tokens = f"tokens: {6 * INPUT_TOKENS} in, {6 * OUTPUT_TOKENS} out"
+    assert told.err.strip().endswith(f"{tokens}; cost: {6 * INPUT_TOKENS / 1000:.4g}")

@@ -1,11 +1,13 @@
 """TREC runs."""
 
+import gzip
 import sys
 
 import pytest
 
 from command_requests import LEXICAL, json_lines, small_files
-from secondpass.formats.reading import read_run
+from secondpass.formats.lines import read_lines
+from secondpass.formats.reading import parse_run_line, trec_order
 
 
 def options(files):
@@ -24,6 +26,16 @@ def test_a_run_is_ranked_as_the_same_requests_are(secondpass, trec):
     assert best["score"] == 4 - best["position"]
 
 
+def test_compressed_files_of_a_run(secondpass, trec):
+    _, files = trec
+    plain = secondpass(*LEXICAL, *options(files)).out
+    for option, path in files.items():
+        files[option] = path.with_name(f"{path.name}.gz")
+        files[option].write_bytes(gzip.compress(path.read_bytes()))
+    told = secondpass(*LEXICAL, *options(files))
+    assert (told.code, told.out) == (0, plain)
+
+
 def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
     given, files = trec
     target = tmp_path / "out.trec"
@@ -34,7 +46,10 @@ def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
         one["query_id"]: [item["id"] for item in one["ranking"]]
         for one in secondpass(*LEXICAL, stdin=json_lines(given)).lines()
     }
-    assert {query: list(found) for query, found in read_run(target).items()} == expected
+    scores = {query: {} for query in expected}
+    for query, document, score in map(parse_run_line, read_lines(target)):
+        scores[query][document] = score
+    assert {query: [*trec_order(found)] for query, found in scores.items()} == expected
 
 
 @pytest.mark.parametrize(

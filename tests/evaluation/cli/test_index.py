@@ -1,58 +1,56 @@
-"""``secondpass index``, as it is called."""
+"""``secondpass index``."""
 
 import json
-import signal
-import subprocess
 import sys
-import time
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from secondpass.cli.app import app
+from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.index import open_index
-from terminals import SECONDPASS, on_a_terminal
+from terminals import on_a_terminal
 
-
-def call(*arguments: object):
-    return CliRunner().invoke(app, ["index", *map(str, arguments)])
+WORDS = ("docs", "--into", "index", "--words-only")
 
 
 @pytest.fixture
-def docs(tmp_path, monkeypatch) -> Path:
+def docs(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "owls.md").write_text("# Owls\n\nThe owl hunts mice.\n\n## Food\n\nMice, mostly.\n")
-    (folder / "ships.txt").write_text("Ships cross the sea.")
-    return folder
+    write("docs/owls.md", "# Owls\n\nThe owl hunts mice.\n\n## Food\n\nMice, mostly.\n")
+    write("docs/ships.txt", "Ships cross the sea.")
+    return tmp_path / "docs"
 
 
-def test_a_folder_is_indexed_once(docs) -> None:
-    done = call("docs", "--into", "index")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith("index: 3 passages of 2 files, words and vectors, in ")
-    again = call("docs", "--into", "index")
-    told = (
-        "nothing has changed (3 passages of 2 files, words and vectors); use --force to rebuild it"
-    )
-    assert (again.exit_code, again.stdout) == (0, f"index: {told}\n")
+@pytest.fixture
+def index(secondpass):
+    """The output of a call that succeeds and prints this to standard error."""
+
+    def call(*arguments, stderr=""):
+        told = secondpass("index", *arguments)
+        assert (told.code, told.err) == (0, stderr)
+        return told.out
+
+    return call
+
+
+def test_a_folder_is_indexed_once(docs, index):
+    call = ("docs", "--into", "index")
+    assert index(*call).startswith("index: 3 passages of 2 files, words and vectors, in ")
+    size = "(3 passages of 2 files, words and vectors)"
+    again = f"index: nothing has changed {size}; use --force to rebuild it\n"
+    assert index(*call) == again
     (docs / "ships.txt").write_text("Ships cross the ocean.")
-    renewed = call("docs", "--into", "index")
-    assert "words and vectors, 2 vectors reused, in" in renewed.stdout
-    forced = call("docs", "--into", "index", "--force")
-    assert "words and vectors, in" in forced.stdout
+    assert "words and vectors, 2 vectors reused, in" in index(*call)
+    assert "words and vectors, in" in index(*call, "--force")
     assert open_index("index").modes == ("vector", "lexical", "hybrid")
 
 
-def test_the_summary_as_json(docs) -> None:
+def test_the_summary_as_json(docs, index):
     (docs / "picture.png").write_bytes(b"\0")
-    done = call("docs", "--into", "index", "--words-only", "--json", "--passage-size", 50)
-    told = json.loads(done.stdout)
-    assert isinstance(told.pop("seconds"), float)
-    assert told == {
+    call = (*WORDS, "--json", "--passage-size", 50)
+    skipped = "warning: skipped: picture.png is not text\n"
+    record = json.loads(index(*call, stderr=skipped))
+    assert isinstance(record.pop("seconds"), float)
+    assert record == {
         "index": "index",
         "source": "docs",
         "status": "built",
@@ -63,48 +61,41 @@ def test_the_summary_as_json(docs) -> None:
         "embedder": None,
         "skipped": {"picture.png": "is not text"},
     }
-    assert done.stderr == "warning: skipped: picture.png is not text\n"
-    again = call("docs", "--into", "index", "--words-only", "--json", "--passage-size", 50)
-    assert json.loads(again.stdout)["status"] == "unchanged"
+    assert json.loads(index(*call, stderr=skipped))["status"] == "unchanged"
 
 
-def test_files_are_chosen_by_patterns(docs) -> None:
-    (docs / "drafts").mkdir()
-    (docs / "drafts" / "owls.md").write_text("# Draft")
-    options = ("--words-only", "--include", "*.md", "--exclude", "drafts")
-    done = call("docs", "--into", "index", *options)
-    assert done.stdout.startswith("index: 2 passages of 1 file, words only, in ")
+def test_files_are_chosen_by_patterns(docs, index, write):
+    write("docs/drafts/owls.md", "# Draft")
+    size = "index: 2 passages of 1 file, words only, in "
+    assert index(*WORDS, "--include", "*.md", "--exclude", "drafts").startswith(size)
 
 
-def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs) -> None:
-    (docs / "_sources").mkdir()
-    (docs / "_sources" / "owls.md.txt").write_text("# Owls")
-    (docs / "searchindex.js").write_text("Search.setIndex({})")
-    done = call("docs", "--into", "index", "--words-only")
-    assert done.stderr == "left out, not pages of the Sphinx site: _sources/, searchindex.js\n"
-    assert "3 passages of 2 files" in done.stdout
+def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs, index, write):
+    write("docs/_sources/owls.md.txt", "# Owls")
+    write("docs/searchindex.js", "Search.setIndex({})")
+    message = "left out, not pages of the Sphinx site: _sources/, searchindex.js\n"
+    assert "3 passages of 2 files" in index(*WORDS, stderr=message)
 
 
-def test_many_skipped_files_are_counted(docs) -> None:
+def test_many_skipped_files_are_counted(docs, secondpass):
     for number in range(13):
         (docs / f"{number:02}.bin").write_bytes(b"\0")
-    done = call("docs", "--into", "index", "--words-only")
-    assert done.stdout.startswith("index: 3 passages of 2 files, words only, in ")
-    assert done.stderr.count("is not text") == 10
-    assert "skipped: 3 more files (--json lists all)" in done.stderr
+    *skipped, rest = secondpass("index", *WORDS).err.splitlines()
+    assert skipped == [f"warning: skipped: {number:02}.bin is not text" for number in range(10)]
+    assert rest == "warning: skipped: 3 more files (--json lists all)"
 
 
-def test_without_the_extra_only_words_are_indexed(docs, monkeypatch) -> None:
+def test_without_the_extra_only_words_are_indexed(docs, index, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    done = call("docs", "--into", "index")
-    assert done.exit_code == 0
-    assert "words only" in done.stdout
-    assert "vectors are left out" in done.stderr
-    assert 'pip install "secondpass[embedded]"' in done.stderr
+    warning = (
+        "warning: vectors are left out: the packages that compute them are not installed. "
+        'Run: pip install "secondpass[embedded]"\n'
+    )
+    assert "words only" in index("docs", "--into", "index", stderr=warning)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("absent", "--into", "index"), 1, "absent: there is no such file or folder"),
         (("docs", "--into", "docs/owls.md"), 1, "docs/owls.md: is a file"),
@@ -113,46 +104,24 @@ def test_without_the_extra_only_words_are_indexed(docs, monkeypatch) -> None:
         (("docs", "--into", "index", "--passage-size", "7"), 2, "passage-size"),
     ],
 )
-def test_faults_are_told_in_a_sentence(docs, arguments, code, told) -> None:
-    done = call(*arguments, "--words-only")
-    assert done.exit_code == code
-    assert told in done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert not Path("index").exists()
+def test_errors(docs, secondpass, arguments, code, message):
+    told = secondpass("index", *arguments, "--words-only")
+    assert (told.code, message in told.flat, told.out) == (code, True, ""), told.err
+    assert not (docs.parent / "index").exists()
 
 
-# ------------------------------------------------------------------ as a process
+def test_ctrl_c_leaves_nothing_behind(docs, secondpass, monkeypatch):
+    def interrupted(*_arguments):
+        assert [*docs.parent.glob("index/parts-*")]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EmbeddedEmbedder, "embed", interrupted)
+    told = secondpass("index", "docs", "--into", "index")
+    assert (told.code, told.err) == (130, "secondpass: stopped\n")
+    assert not (docs.parent / "index").exists()
 
 
-def test_ctrl_c_leaves_nothing_behind(docs) -> None:
-    text = "\n\n".join(f"Owl {number} hunts " + "mice and " * 90 for number in range(2000))
-    (docs / "many.txt").write_text(text)
-    process = subprocess.Popen(
-        [*SECONDPASS, "index", "docs", "--into", "index"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        while not [*Path().glob("index/parts-*")]:
-            assert process.poll() is None
-            time.sleep(0.01)
-        told = None
-        while told is None:
-            process.send_signal(signal.SIGINT)
-            # Python may swallow one that comes while it imports; then people press it again.
-            with suppress(subprocess.TimeoutExpired):
-                _, told = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
-    # Python ends by the signal itself where it had passed a text that was being executed.
-    assert process.returncode in {130, -signal.SIGINT}
-    assert told.splitlines()[-1] == "secondpass: stopped"
-    assert not Path("index").exists()
-
-
-def test_a_terminal_sees_how_far_it_is(docs) -> None:
-    output = on_a_terminal("index", "docs", "--into", "index")
-    assert "reading files" in output
-    assert "encoding passages" in output
-    assert "3/3" in output
-    assert "words and vectors, in" in output
+def test_a_terminal_sees_how_far_it_is(docs):
+    shown = on_a_terminal("index", "docs", "--into", "index")
+    for text in ("reading files", "encoding passages", "3/3", "words and vectors, in"):
+        assert text in shown

@@ -1,17 +1,15 @@
-"""``secondpass query``: S3's query command."""
+"""``secondpass query``."""
 
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from fakes import Model
 from remembered_model import remember
 from secondpass import Candidate, Reranker
-from secondpass.cli.app import app
+from secondpass.monitoring import read_days
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.indexing import build_index
@@ -25,46 +23,58 @@ CORPUS = [
     Candidate("Harbours shelter a ship from storms.", "harbour"),
     Candidate("Owl, owl, owl.", "owls"),
 ]
+MANY = [Candidate(f"owl {'a ' * (at % 8)}", f"d{at}") for at in range(240)]
+OWL = ("owl at night", "--corpus", "index")
+LEXICAL = ("--lexical", "--rerank", "--preset", "lexical")
 
 
 @pytest.fixture(scope="module")
-def indexed(tmp_path_factory) -> Path:
+def indexed(tmp_path_factory):
+    """Two corpora; of the first, indexes with vectors and without, of the second without."""
     folder = tmp_path_factory.mktemp("indexed")
+    (folder / "empty").mkdir()
     write_corpus(folder / "corpus.jsonl", CORPUS)
+    write_corpus(folder / "many.jsonl", MANY)
     with pytest.MonkeyPatch.context() as patch:
         remember(patch)
         build_index(folder / "corpus.jsonl", folder / "index", default_embedder())
     build_index(folder / "corpus.jsonl", folder / "words")
+    build_index(folder / "many.jsonl", folder / "many")
     return folder
 
 
 @pytest.fixture
-def here(indexed, monkeypatch) -> Path:
+def here(indexed, monkeypatch):
     monkeypatch.chdir(indexed)
     return indexed
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
-    """An index of words alone that a test may change."""
+def index_of(tmp_path, monkeypatch):
+    """Writes a corpus and an index of its words in a folder of the test."""
     monkeypatch.chdir(tmp_path)
-    write_corpus("corpus.jsonl", CORPUS)
-    build_index("corpus.jsonl", "index")
-    return tmp_path
+
+    def build(*corpus):
+        write_corpus("corpus.jsonl", corpus)
+        build_index("corpus.jsonl", "index")
+
+    return build
 
 
-def call(*arguments: object):
-    return CliRunner().invoke(app, ["query", *map(str, arguments)])
+@pytest.fixture
+def query(secondpass):
+    """The record of a query that succeeds and prints this to standard error."""
+
+    def call(*arguments, stderr=""):
+        told = secondpass("query", *arguments)
+        assert (told.code, told.err) == (0, stderr)
+        return json.loads(told.out)
+
+    return call
 
 
-def asked(*arguments: object, stderr: str = ""):
-    done = call(*arguments)
-    assert done.exit_code == 0, done.stderr
-    assert done.stderr == stderr
-    return json.loads(done.stdout)
-
-
-OWL = ("--question", "owl at night", "--corpus", "index")
+def ids(record):
+    return [row["id"] for row in record["results"]]
 
 
 @pytest.mark.parametrize(
@@ -76,320 +86,255 @@ OWL = ("--question", "owl at night", "--corpus", "index")
         (("--hybrid", "--rrf-k", 5), "hybrid"),
     ],
 )
-def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
-    told = asked(*OWL, *options, "--k", 3)
-    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
-    expected = retriever.retrieve("owl at night", 3, mode, 5)
-    assert told["mode"] == mode
-    assert told["results"] == [
+def test_each_mode_is_that_of_the_retriever(here, query, options, mode):
+    record = query(*OWL, *options, "--k", 3)
+    expected = HybridRetriever(CORPUS, EmbeddedEmbedder()).retrieve("owl at night", 3, mode, 5)
+    assert record["mode"] == mode
+    assert record["results"] == [
         {
             "final_rank": rank,
-            "id": one.id,
-            "score": one.score,
-            "text": one.text,
-            "metadata": dict(one.metadata),
+            "id": item.id,
+            "score": item.score,
+            "text": item.text,
+            "metadata": dict(item.metadata),
         }
-        for rank, one in enumerate(expected, 1)
+        for rank, item in enumerate(expected, 1)
     ]
-    assert ("rrf_k" in told) == (mode == "hybrid")
-    assert "report" not in told
+    assert ("rrf_k" in record) == (mode == "hybrid")
+    assert "report" not in record
 
 
 @pytest.mark.parametrize(
     ("options", "mode"), [((), "hybrid+rerank"), (("--vector",), "vector+rerank")]
 )
-def test_what_is_found_is_reranked(here, options, mode) -> None:
-    answer = asked(*OWL, *options, "--rerank", "--preset", "lexical")
-    assert answer["mode"] == mode
-    assert answer["rerank_top_n"] == 50
-    retrieved = [one["retrieval_rank"] for one in answer["results"]]
-    assert sorted(retrieved) == [*range(1, len(retrieved) + 1)]
-    assert answer["report"]["status"] == "ok"
-    assert answer["report"]["method"] == "lexical"
-    results = answer["results"]
-    assert [one["final_rank"] for one in results] == [*range(1, len(results) + 1)]
-    scores = [one["rerank_score"] for one in results]
+def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options, mode):
+    days = tmp_path / "days"
+    record = query(*OWL, *options, "--rerank", "--preset", "lexical", "--monitor", days)
+    assert [counts.statuses for counts in read_days(days).values()] == [{"ok": 1}]
+    rows = record["results"]
+    assert (record["mode"], record["rerank_top_n"]) == (mode, 50)
+    assert (record["report"]["status"], record["report"]["method"]) == ("ok", "lexical")
+    assert [row["final_rank"] for row in rows] == [1, 2, 3, 4, 5]
+    assert sorted(row["retrieval_rank"] for row in rows) == [1, 2, 3, 4, 5]
+    scores = [row["rerank_score"] for row in rows]
     assert scores == sorted(scores, reverse=True)
-    originals = {one.id: one for one in CORPUS}
-    for one in results:
-        original = originals[one["id"]]
-        assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
-
-
-@pytest.fixture(scope="module")
-def indexed_many(tmp_path_factory) -> Path:
-    """An index of 240 passages of eight lengths, each of which has an owl."""
-    folder = tmp_path_factory.mktemp("many")
-    passages = [Candidate(f"owl {'a ' * (at % 8)}", f"d{at}") for at in range(240)]
-    write_corpus(folder / "corpus.jsonl", passages)
-    build_index(folder / "corpus.jsonl", folder / "index")
-    return folder
-
-
-@pytest.fixture
-def many(indexed_many, monkeypatch) -> Path:
-    monkeypatch.chdir(indexed_many)
-    return indexed_many
 
 
 @pytest.mark.parametrize(
-    ("config", "options", "judged", "retrieved"),
+    ("config", "options", "judged", "retrieved", "depth"),
     [
-        ("", (), 50, 50),
-        ("depth: 70", (), 70, 70),
-        ("depth: 70", ("--rerank-top-n", 20), 20, 20),
-        ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11),
-        ("depth: null", (), 100, 100),
-        ("depth: null", ("--k", 150), 150, 150),
-        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20),
-        ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20),
+        ("", (), 50, 50, 50),
+        ("depth: 70", (), 70, 70, 70),
+        ("depth: 70", ("--rerank-top-n", 20), 20, 20, 20),
+        ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11, 11),
+        ("depth: null", (), 100, 100, None),
+        ("depth: null", ("--k", 150), 150, 150, None),
+        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20, 70),
+        ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20, 10),
     ],
 )
 def test_how_many_are_retrieved_and_judged(
-    many, tmp_path, monkeypatch, config, options, judged, retrieved
-) -> None:
+    here, query, write, monkeypatch, config, options, judged, retrieved, depth
+):
     monkeypatch.setenv("OWL_DEPTH", "11")
-    file = tmp_path / "c.yaml"
-    file.write_text(f"method: lexical\n{config}\n")
-    done = call("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-c", file, *options)
-    assert done.exit_code == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["report"]["usage"]["pairs"] == judged
-    assert answer["retrieved"] == retrieved
-    assert answer["rerank_top_n"] == (None if config == "depth: null" else judged) or (
-        answer["rerank_top_n"] > retrieved
-    )
-    assert len(answer["results"]) == min(retrieved, answer["k"])
+    file = write("c.yaml", f"method: lexical\n{config}\n")
+    record = query("owl", "--corpus", "many", "--lexical", "--rerank", "-c", file, *options)
+    assert record["report"]["usage"]["pairs"] == judged
+    assert (record["retrieved"], record["rerank_top_n"]) == (retrieved, depth)
+    assert len(record["results"]) == min(retrieved, record["k"])
 
 
-def test_an_order_can_be_given(many) -> None:
-    usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
-    plain, laid = (
-        [one["id"] for one in json.loads(call(*usual, *order).stdout)["results"]]
-        for order in ((), ("--order", "lost_in_the_middle"))
-    )
-    assert laid == [*plain[::2], *plain[1::2][::-1]]
-    wrong = call(*usual, "--order", "larn")
-    assert wrong.exit_code == 2
-    assert "--order: no ordering is named 'larn'" in wrong.stderr
+def test_an_order_can_be_given(here, query):
+    call = ("owl", "--corpus", "many", *LEXICAL, "--k", 5)
+    plain, ordered = ids(query(*call)), ids(query(*call, "--order", "lost_in_the_middle"))
+    assert ordered == [*plain[::2], *plain[1::2][::-1]]
 
 
-def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
+def test_an_instruction_reaches_the_model(here, query, monkeypatch):
     model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
     reranker = Reranker({"type": "listwise", "llm": model})
     monkeypatch.setattr("secondpass.cli.options.load", lambda _config: reranker)
-    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
-    asked(*usual, "--instruction", "prefer owls")
-    assert "<instruction>prefer owls</instruction>" in model.prompts[0].turns[0].text
-    call(*usual, "--instruction", "prefer owls", "--dry-run")
-    assert len(model.prompts) == 1
+    query(*OWL, *LEXICAL, "--instruction", "prefer owls")
+    (prompt,) = model.prompts
+    assert "<instruction>prefer owls</instruction>" in prompt.turns[0].text
 
 
 @pytest.mark.parametrize(
-    "options", [("--order", "none"), ("--rerank-top-n", 3), ("--instruction", "prefer owls")]
+    "option",
+    [
+        ("--order", "none"),
+        ("--rerank-top-n", 3),
+        ("--instruction", "prefer owls"),
+        ("--set", "depth=3"),
+        ("--monitor", "days"),
+    ],
 )
-def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
-    told = "warning: options of the reranker have no effect without --rerank\n"
-    asked(*OWL, *options, stderr=told)
+def test_options_without_reranking_are_warned_of(here, query, option):
+    message = "warning: options of the reranker have no effect without --rerank\n"
+    query(*OWL, *option, stderr=message)
+
+
+def test_a_dry_run_estimates_the_reranking_of_what_is_found(here, secondpass, priced):
+    call = ("query", "ship", "--corpus", "words", "--lexical", "--rerank", "-c", priced)
+    told = secondpass(*call, "--dry-run")
+    estimate = json.loads(told.out)
+    assert (told.code, estimate["queries"], estimate["candidates"]) == (0, 1, 1)
+    assert estimate["total"]["calls"] == 1
 
 
 @pytest.mark.long  # imports torch
-def test_the_model_can_be_another(here, tmp_path) -> None:
+def test_the_model_can_be_another(here, query, tmp_path):
     model = write_classifier(tmp_path / "tiny")
-    answer = asked(*OWL, "--rerank", "--rerank-model", model, "--device", "cpu")
-    assert answer["report"]["status"] == "ok"
-    assert answer["report"]["method"] == str(model)
-    assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
+    record = query(*OWL, "--rerank", "--rerank-model", model, "--device", "cpu")
+    assert (record["report"]["status"], record["report"]["method"]) == ("ok", str(model))
 
 
-def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
-    done = call(*OWL, "--rerank", "--rerank-model", "./absent")
-    assert done.exit_code == 0
-    assert done.stderr.startswith("warning: the results were reranked by a fallback (")
-    assert done.stderr.count("\n") == 1
-    answer = json.loads(done.stdout)
-    assert answer["mode"] == "hybrid+rerank"
-    assert answer["report"]["status"] == "degraded"
-
-
-def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
-    model = ("--set", "method.model=./absent", "-s", "fallback=[]")
-    done = call(*OWL, "--rerank", *model)
-    assert done.exit_code == 0
-    assert done.stderr.startswith("warning: the results were not reranked: ")
-    answer = json.loads(done.stdout)
-    plain = asked(*OWL)["results"]
-    assert [one["id"] for one in answer["results"]] == [one["id"] for one in plain]
-    assert {one["rerank_score"] for one in answer["results"]} == {None}
+@pytest.mark.parametrize(
+    ("options", "status", "warning"),
+    [
+        (["--rerank-model", "./absent"], "degraded", "reranked by a fallback (all-"),
+        (["-s", "method.model=./absent", "-s", "fallback=[]"], "unchanged", "not reranked: "),
+    ],
+)
+def test_what_was_not_reranked_as_configured_is_warned_of(
+    here, secondpass, query, options, status, warning
+):
+    told = secondpass("query", *OWL, "--rerank", *options)
+    record = json.loads(told.out)
+    assert (told.code, record["report"]["status"]) == (0, status)
+    assert told.err.startswith(f"warning: the results were {warning}")
+    assert told.err.count("\n") == 1
+    if status == "unchanged":
+        assert ids(record) == ids(query(*OWL))
+        assert {row["rerank_score"] for row in record["results"]} == {None}
 
 
 # ------------------------------------------------------------------ what is searched
 
 
 @pytest.mark.parametrize("options", [("--lexical",), ()])
-def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
-    stderr = (
+def test_a_corpus_can_be_indexed_in_memory(here, query, options):
+    warning = (
         "warning: corpus.jsonl is not an index and is indexed in memory for this query; "
         "to store one, run: secondpass index corpus.jsonl --into FOLDER\n"
     )
-    in_memory = asked("-q", "owl", "--corpus", "corpus.jsonl", *options, stderr=stderr)
-    kept = asked("-q", "owl", "--corpus", "index", *options)
-    assert in_memory["results"] == kept["results"]
+    in_memory = query("owl", "--corpus", "corpus.jsonl", *options, stderr=warning)
+    assert in_memory["results"] == query("owl", "--corpus", "index", *options)["results"]
 
 
-def test_words_only_are_searched_by_words_only(here) -> None:
-    words = ("-q", "owl", "--corpus", "words")
-    assert asked(*words, "--lexical") == asked(*OWL[2:], "-q", "owl", "--lexical") | {
-        "corpus": "words"
-    }
+def test_words_only_are_searched_by_words_only(here, secondpass, query):
+    in_words = query("owl", "--corpus", "words", "--lexical")
+    assert in_words == query("owl", "--corpus", "index", "--lexical") | {"corpus": "words"}
     for options in ((), ("--vector",)):
-        done = call(*words, *options)
-        source = here / "corpus.jsonl"
-        assert done.exit_code == 1
-        assert done.stderr == (
+        told = secondpass("query", "owl", "--corpus", "words", *options)
+        assert (told.code, told.err) == (
+            1,
             "secondpass: words: has no vectors; use --lexical, or add vectors: "
-            f"secondpass index {source} --into words\n"
+            f"secondpass index {here / 'corpus.jsonl'} --into words\n",
         )
 
 
-def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
+def test_without_the_extra_vectors_are_told_to_need_it(here, secondpass, query, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    install = 'pip install "secondpass[embedded]"'
-    assert asked(*OWL, "--lexical")["results"]
+    assert query(*OWL, "--lexical")["results"]
     for corpus in ("index", "words", "corpus.jsonl"):
-        done = call("-q", "owl", "--corpus", corpus)
-        assert done.exit_code == 1
-        assert install in done.stderr
-        assert "--lexical" in done.stderr
-        assert done.stdout == ""
+        told = secondpass("query", "owl", "--corpus", corpus)
+        assert (told.code, told.out) == (1, "")
+        assert 'pip install "secondpass[embedded]"' in told.err
+        assert "--lexical" in told.err
 
 
-def test_a_stale_index_is_told_not_served(own) -> None:
-    search = ("-q", "owl", "--corpus", "index", "--lexical")
+def test_a_stale_index_is_searched_on_request_only(index_of, secondpass, query, tmp_path):
+    index_of(*CORPUS)
     write_corpus("corpus.jsonl", [*CORPUS, Candidate("A new owl.", "new")])
-    renew = f"secondpass index {own / 'corpus.jsonl'} --into index --words-only"
-    done = call(*search)
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == (
+    search = ("owl", "--corpus", "index", "--lexical")
+    renew = f"secondpass index {tmp_path / 'corpus.jsonl'} --into index --words-only"
+    told = secondpass("query", *search)
+    assert (told.code, told.out) == (1, "")
+    assert told.err == (
         "secondpass: index: is stale: corpus.jsonl has changed. "
         f"To rebuild it, run: {renew}. To search it as it is, use --stale-ok\n"
     )
-    stderr = "warning: index: searching a stale index: corpus.jsonl has changed\n"
-    assert "new" not in [
-        one["id"] for one in asked(*search, "--stale-ok", stderr=stderr)["results"]
-    ]
-    CliRunner().invoke(app, renew.split()[1:])
-    assert "new" in [one["id"] for one in asked(*search)["results"]]
-
-
-def cut(own: Path) -> None:
-    part = next(own.glob("index/parts-*/passages.jsonl"))
-    part.write_bytes(part.read_bytes()[:-9])
-
-
-LEXICAL = ("-q", "owl", "--lexical", "--corpus")
+    warning = "warning: index: searching a stale index: corpus.jsonl has changed\n"
+    assert "new" not in ids(query(*search, "--stale-ok", stderr=warning))
+    secondpass(*renew.split()[1:])
+    assert "new" in ids(query(*search))
 
 
 @pytest.mark.parametrize(
-    ("spoil", "arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
-        (
-            cut,
-            (*LEXICAL, "index"),
-            1,
-            "index: its part passages.jsonl was changed: its size differs",
-        ),
-        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
-        (None, ("--corpus", "index"), 2, "missing QUESTION"),
-        (None, (*LEXICAL, "index", "--explain", "owls"), 2, "--explain: needs --rerank"),
-        (None, ("-q", " ", "--corpus", "index"), 2, "the question is empty"),
-        (None, ("-q", "owl"), 2, "--corpus"),
-        (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
-        (None, (*LEXICAL, "index", "--rerank-top-n", 0), 2, "--rerank-top-n"),
-        (None, (*LEXICAL, "index", "--rrf-k", -1), 2, "--rrf-k"),
-        (None, (*LEXICAL, "index", "--vector"), 2, "--hybrid, --vector, --lexical: give one"),
+        (["--corpus", "words"], 2, "missing QUESTION"),
+        ([*OWL, "-q", "owl"], 2, "QUESTION, --question: give one of them"),
+        ([" ", "--corpus", "words"], 2, "the question is empty"),
+        (["owl"], 2, "--corpus"),
+        (["owl", "--corpus", "empty", "--lexical"], 1, "empty: has no text to search"),
+        ([*OWL, "--explain", "owls"], 2, "--explain: needs --rerank"),
+        ([*OWL, "--dry-run"], 2, "--dry-run: needs --rerank"),
+        ([*OWL, "--k", 0], 2, "--k"),
+        ([*OWL, "--rerank-top-n", 0], 2, "--rerank-top-n"),
+        ([*OWL, "--rrf-k", -1], 2, "--rrf-k"),
+        ([*OWL, "--rrf-k", "inf"], 2, "--rrf-k: must be a finite number"),
+        ([*OWL, "--lexical", "--vector"], 2, "--hybrid, --vector, --lexical: give one of them"),
     ],
 )
-def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> None:
-    if spoil is Path.mkdir:
-        (own / "empty").mkdir()
-    elif spoil:
-        spoil(own)
-    done = call(*arguments)
-    assert done.exit_code == code
-    assert told in done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+def test_errors(here, secondpass, arguments, code, message):
+    told = secondpass("query", *arguments)
+    assert (told.code, message in told.flat, told.out) == (code, True, ""), told.err
 
 
-# ------------------------------------------------------------------ as a process
+def test_the_question_may_be_an_option(here, query):
+    options = ("--corpus", "words", "--lexical")
+    assert query("-q", "owl night", *options) == query("owl night", *options)
 
 
-def test_a_terminal_gets_a_table(own) -> None:
-    write_corpus(
-        "corpus.jsonl",
-        [Candidate("owl \x1b[31m" + "word " * 99, "a\x07", metadata={"title": "T [bold]x"})],
-    )
-    build_index("corpus.jsonl", "index")
-    output = on_a_terminal("query", "-q", "owl", "--corpus", "index", "--lexical", "--rerank",
-                           "-p", "lexical")  # fmt: skip
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output)
+# ------------------------------------------------------------------ what is shown
+
+
+def test_a_terminal_gets_a_table(index_of):
+    text = "owl \x1b[31m" + "word " * 99
+    index_of(Candidate(text, "a\x07", metadata={"title": "T [bold]x"}))
+    shown = on_a_terminal("query", "owl", "--corpus", "index", *LEXICAL)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     assert re.search(r"# +was +score +reranked +final", plain)
-    assert "T [bold]x" in output
-    assert "\x1b[31m" not in output
-    assert "\x07" not in output
-    assert "…" in output
-    assert "{" not in output
-    assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
-    assert "No results." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
+    assert "T [bold]x" in shown
+    assert not [part for part in ("\x1b[31m", "\x07", "{") if part in shown]
+    assert "…" in shown
+    assert json.loads(on_a_terminal(*"query owl --corpus index --lexical --json".split()))
+    assert "No results." in on_a_terminal(*"query zebra --corpus index --lexical".split())
 
 
-def test_the_best_window_is_shown(own) -> None:
+def test_the_best_window_is_shown(index_of, query):
     text = "Cats sleep here. " * 20 + "Owls bark there."
-    write_corpus("corpus.jsonl", [Candidate(text, "long"), Candidate("Owls bark", "short")])
-    build_index("corpus.jsonl", "index")
-    options = ("-q", "bark", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
-    plain = asked(*options)["results"]
-    assert not any("span" in row for row in plain)
-    options += ("--set", "passages={size: 20, overlap: 0}")
-    rows = {row["id"]: row for row in asked(*options)["results"]}
-    assert text[slice(*rows["long"]["span"])] == "Owls bark there."
-    assert rows["short"]["span"] == [0, 9]
-    assert "…Owls bark there." in on_a_terminal("query", *options)
+    index_of(Candidate(text, "long"), Candidate("Owls bark", "short"))
+    call = ("bark", "--corpus", "index", *LEXICAL)
+    assert not any("span" in row for row in query(*call)["results"])
+    call += ("--set", "passages={size: 20, overlap: 0}")
+    spans = {row["id"]: row["span"] for row in query(*call)["results"]}
+    assert text[slice(*spans["long"])] == "Owls bark there."
+    assert spans["short"] == [0, 9]
+    assert "…Owls bark there." in on_a_terminal("query", *call)
 
 
-def test_the_table_shows_what_it_is_sorted_by(own) -> None:
-    options = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
-    blend = ("--set", "blend={original: 0.9, normalize: minmax}", "--k", 3)
-    rows = json.loads(call(*options, *blend).stdout)["results"]
-    finals = [one["final_score"] for one in rows]
+def test_the_table_shows_what_it_is_sorted_by(here, query):
+    call = ["owl", "--corpus", "words", *LEXICAL, "--k", "3"]
+    call += ["--set", "blend={original: 0.9, normalize: minmax}"]
+    rows = query(*call)["results"]
+    finals = [row["final_score"] for row in rows]
     assert finals == sorted(finals, reverse=True)
-    assert finals != [one["rerank_score"] for one in rows]
-    output = on_a_terminal("query", *options, *map(str, blend))
-    for one in rows:
-        numbers = [one["score"], one["rerank_score"], one["final_score"]]
-        cells = [str(one["final_rank"]), str(one["retrieval_rank"])]
+    assert finals != [row["rerank_score"] for row in rows]
+    shown = on_a_terminal("query", *call)
+    for row in rows:
+        numbers = [row["score"], row["rerank_score"], row["final_score"]]
+        cells = [str(row["final_rank"]), str(row["retrieval_rank"])]
         cells += [f"{number:.4f}" for number in numbers]
-        assert re.search(" +".join(map(re.escape, cells)), output)
+        assert re.search(" +".join(map(re.escape, cells)), shown)
 
 
-def test_results_are_explained(here) -> None:
-    rerank = ["--lexical", "--rerank", "--preset", "lexical"]
-    done = call("-q", "owl", "--corpus", "words", *rerank, "--explain", "owls", "--explain", "far")
-    (explanation,) = json.loads(done.stdout)["explanations"]
-    (row,) = [row for row in json.loads(done.stdout)["results"] if row["id"] == "owls"]
+def test_results_are_explained(here, query):
+    call = ("owl", "--corpus", "words", *LEXICAL, "--explain", "owls", "--explain", "far")
+    record = query(*call, stderr="warning: --explain far: was not retrieved\n")
+    (explanation,) = record["explanations"]
+    (row,) = [row for row in record["results"] if row["id"] == "owls"]
     assert explanation["rank"] == row["final_rank"]
     assert explanation["retrieval_rank"] == row["retrieval_rank"]
-    assert "--explain far: was not retrieved" in done.stderr
-
-
-def test_the_question_is_an_argument_too(here) -> None:
-    options = ["--corpus", "words", "--lexical"]
-    assert call("owl night", *options).stdout == call("-q", "owl night", *options).stdout
-    both = call("owl", "-q", "owl", *options)
-    assert (both.exit_code, "QUESTION, --question: give one of them" in both.stderr) == (2, True)
-    none = call(*options)
-    assert (none.exit_code, "missing QUESTION" in none.stderr) == (2, True)
-
-
-# ---------------------------------------------------------------------- results of a search

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from letter_embedder import LetterEmbedder, ids
 from sampling import examples
 from secondpass import Candidate
-from secondpass.formats.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation import HybridRetriever, write_corpus
+from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.indexing import build_index

@@ -12,8 +12,8 @@ import pytest
 from forked import IGNORES_FORKS, NEEDS_FORK, run_child
 from letter_embedder import LetterEmbedder, ids
 from secondpass import InputError
-from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation import FormatError, HybridRetriever
+from secondpass_evaluation.errors import IndexFaultError
 from secondpass_evaluation.search import documents, indexing
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.index_files import read_manifest, write_manifest

@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from secondpass.cli.console import (
-    decode_argument,
     fail,
     info,
     on_terminal,
@@ -21,7 +20,7 @@ from secondpass.cli.console import (
     result_console,
     warn,
 )
-from secondpass.cli.options import AsJson, Config, Depth, Instruction, Preset, Set, configuration
+from secondpass.cli.options import AsJson, Depth, Instruction, RerankerOptions, grouped
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 from secondpass.errors import SecondPassError
@@ -30,11 +29,10 @@ from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry
 
 
+@grouped
 def plan(
     *,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    configured: RerankerOptions,
     candidates: Annotated[
         int, typer.Option("--candidates", "-n", min=0, max=100_000, help="Number of candidates.")
     ] = 100,
@@ -70,10 +68,10 @@ def plan(
         "tokens_per_passage": tokens_per_passage,
         "seconds_per_call": seconds_per_call,
         "depth": depth,
-        "instruction": None if instruction is None else decode_argument(instruction),
+        "instruction": instruction,
     }
     with running_nothing():
-        reranker = load(configuration(preset, config, settings))
+        reranker = load(configured.read())
         if compare:
             rerankers, not_run = strategies_of(reranker)
             plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +45,6 @@ from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
-from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill
 from secondpass.types import Progress, Request
 
@@ -62,7 +61,12 @@ def rerank(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="Query for which each input line is a candidate."),
+        typer.Option(
+            "--query",
+            "-q",
+            callback=decode_argument,
+            help="Query for which each input line is a candidate.",
+        ),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
@@ -114,7 +118,6 @@ def rerank(
     Rankings are written in the order of the input, as soon as they are ready. A summary of their
     statuses, tokens and cost is printed to standard error at the end.
     """
-    query = None if query is None else decode_argument(query)
     output = None if str(output) == "-" else output
     source = RerankInput(file, query, lines, trec)
     source.check()
@@ -135,8 +138,14 @@ def rerank(
     options = defaults.read(lambda: reranker)
     context, context_hash = read_context(defaults.context)
     if dry_run:
-        with progress_bars(quiet) as progress:
-            _estimate(source, reranker, options, context, progress, as_json=json_lines)
+        from secondpass.cli.dry_run import print_dry_run
+
+        with progress_bars(quiet) as progress, ExitStack() as stack:
+            requests = source.requests(stack, reranker, progress)
+            with_options = (
+                (_request(item, context), {**options, **item.options}) for item in requests
+            )
+            print_dry_run(reranker, with_options, as_json=json_lines)
         return
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
@@ -194,25 +203,6 @@ def rerank(
         report(f"there is no {'candidate' if total else 'query'} in the input")
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
-
-
-def _estimate(
-    source: RerankInput,
-    reranker: Reranker,
-    options: Mapping[str, Any],
-    context: Any,
-    progress: Progress,
-    *,
-    as_json: bool,
-) -> None:
-    from secondpass.cli.dry_run import print_dry_run
-
-    with ExitStack() as stack:
-        with_options = (
-            (_request(item, context), {**options, **item.options})
-            for item in source.requests(stack, reranker, progress)
-        )
-        print_dry_run(reranker, with_options, as_json=as_json)
 
 
 def _write_rankings(
