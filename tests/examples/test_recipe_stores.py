@@ -1,4 +1,4 @@
-"""The stores, the service and the notebook's kernel, for real; `make test-long` installs them."""
+"""The stores and the service, for real; `make test-long` installs them."""
 
 import json
 import threading
@@ -223,20 +223,3 @@ class TestService:
         assert (response.status_code, answer["status"]) == (200, "degraded")
         assert [item["id"] for item in answer["items"]] == ["panda", "bus"]
         assert "connection" in answer["issues"]
-
-
-def test_the_notebook_in_a_kernel():
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    notebook = nbformat.read(RECIPES / "evaluate.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    resources = {"metadata": {"path": str(RECIPES)}}
-    nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
-    kinds = [
-        kind
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        for kind in output.get("data", {})
-    ]
-    assert kinds.count("image/png") == 2
-    assert "text/html" in kinds

@@ -22,7 +22,6 @@ from llama_index.core.postprocessor import (
     SimilarityPostprocessor,
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import (
     NodeRelationship,
     NodeWithScore,
@@ -182,35 +181,7 @@ def test_each_engine_gets_events_of_its_postprocessor() -> None:
         assert len(scorer.queries) == 2 * count  # the method is still the same
 
 
-# ---------------------------------------------------------------------- behind other retrievers
-
-
-@pytest.mark.parametrize("mode", ["reciprocal_rerank", "dist_based_score", "simple"])
-@pytest.mark.parametrize("use_async", [False, True])
-def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
-    def fusion() -> QueryFusionRetriever:
-        return QueryFusionRetriever(
-            [
-                Retrieved(*nodes_of("car", "owl", "red", "bear")),
-                Retrieved(*nodes_of("fox", "red", "tea", "car")),
-            ],
-            llm=Scripted(script=lambda prompt: "red panda food\nbamboo"),
-            num_queries=3,
-            mode=mode,
-            use_async=use_async,
-            similarity_top_k=6,
-        )
-
-    scorer = Overlap()
-    response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
-    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
-    assert len(fused) == 6
-    assert ids(response.source_nodes)[:2] == ["red", "bear"]
-    assert sorted(ids(response.source_nodes)) == sorted(fused)
-    assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
-    for node in response.source_nodes:
-        assert node.metadata["retrieval_score"] == fused[node.node_id]
-
+# ---------------------------------------------------------------------- chats and evaluations
 
 CHATS: dict[str, Callable[[Any, str], Any]] = {
     "chat": lambda engine, message: engine.chat(message),
