@@ -186,15 +186,11 @@ def test_ranks_have_no_threshold(adapter: Any) -> None:
 @pytest.mark.parametrize(
     ("reranker", "settings", "top_k", "needed"),
     [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
         ({"method": "lexical", "depth": 50}, {"top_k": 80}, None, 80),
-        ({"method": "lexical", "depth": 50}, {}, 80, 80),
         ({"method": "lexical", "depth": None}, {}, 5, None),
         ({"method": "lexical"}, {"depth": 30}, None, 30),
         ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_k": 5}, None, 15),
         ("listwise_guided", {"top_k": 5}, 2, 6),
-        ("lexical", {"depth": 20}, None, 20),
         (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
     ],
 )

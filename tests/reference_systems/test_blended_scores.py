@@ -234,6 +234,3 @@ def test_more_than_max_candidates(provider, make, rank, most, tail):
         assert list(ranking.order) == head + behind
         assert {item.status for item in ranking[most:]} == {"tail"}
     assert ranking.report.status == "ok"
-
-
-# ---------------------------------------------------------------------- frameworks

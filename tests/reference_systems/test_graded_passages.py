@@ -188,9 +188,3 @@ def test_a_mode_that_is_none_is_refused(provider, make, rank):
     with pytest.raises(InputError, match="'learn'"):
         rank(make(), QUERY, passages(2), order="lern")
     assert provider.calls == 0
-
-
-# ---------------------------------------------------------------------- faults
-
-
-# ---------------------------------------------------------------------- frameworks
