@@ -60,6 +60,7 @@ def test_ids_are_unique(corpus):
     assert repeated == []
 
 
+@pytest.mark.long  # two processes
 def test_each_process_builds_the_same_in_silence():
     code = (
         "import hashlib, python_docs;"

@@ -191,6 +191,7 @@ def test_the_scorer_by_its_name(tmp_path):
     assert result["report"]["method"].endswith("identifiers")
 
 
+@pytest.mark.long  # a process
 def test_the_provider_by_its_name(tmp_path):
     with ScriptedModel() as model:
         environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": model.address}
