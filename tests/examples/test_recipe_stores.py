@@ -148,23 +148,6 @@ def test_hits_of_the_real_clients(connect, search_server):
     assert found == elasticsearch_hits.candidates(elasticsearch_hits.RESPONSE)
 
 
-def test_the_docstring_of_the_hits(search_server):
-    import elasticsearch_hits
-
-    elasticsearch = pytest.importorskip("elasticsearch")
-    text = elasticsearch_hits.__doc__.partition("::\n\n")[2].partition("\n\n")[0]
-    code = "\n".join(line[4:] for line in text.splitlines())
-    names = {
-        "Elasticsearch": lambda _address: elasticsearch.Elasticsearch(search_server),
-        "question": elasticsearch_hits.QUESTION,
-        "reranker": Reranker.from_preset("embedded"),
-        "candidates": elasticsearch_hits.candidates,
-    }
-    exec(compile(code, "docstring", "exec"), names)
-    names["client"].close()
-    assert len(names["ranking"]) == 3
-
-
 PASSAGES = [
     {"id": "bus", "text": "A bus has wheels.", "score": 0.9, "page": 4},
     {"id": "panda", "text": "The red panda eats bamboo.", "score": 0.8},

@@ -151,35 +151,6 @@ def test_cancelled_task_ends_its_request(provider, shared, flavour):
     assert provider.calls == 2
 
 
-def test_cancelled_while_waiting(provider, shared):
-    """For a slot, and in the pause before a retry."""
-    reranker = shared(concurrency=1, retries=3)
-
-    async def main():
-        provider.play(fake.silence())
-        tasks = [asyncio.ensure_future(reranker.arerank("q", given(n))) for n in range(3)]
-        while not provider.requests:
-            await asyncio.sleep(0.01)
-        for task in tasks:
-            task.cancel()
-        assert all(
-            isinstance(one, asyncio.CancelledError)
-            for one in await asyncio.gather(*tasks, return_exceptions=True)
-        )
-        provider.play(fake.status(503))
-        task = asyncio.ensure_future(reranker.arerank("q", given(1)))
-        while not provider.requests:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        provider.play()
-        return await reranker.arerank("q", given(1))
-
-    assert asyncio.run(asyncio.wait_for(main(), 60)).report.status == "ok"
-
-
 # ---------------------------------------------------------------------- scorers in threads
 
 

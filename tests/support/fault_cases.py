@@ -629,56 +629,9 @@ PAYLOAD = [
     ),
 ]
 
-POINTWISE = {"type": "pointwise"}
-WITH_LOGPROBS = ("openai", "google", "compatible")
-
-
-def pointwise(
-    name: str, *script: Step, status: str = "unchanged", codes: str = "no_logprobs", **more: Any
-) -> Case:
-    """What may come back where each of the six candidates is asked about alone."""
-    usual = {"requests": 6, "flavours": WITH_LOGPROBS, "method": POINTWISE}
-    return Case(name, script, status, codes, **{**usual, **more})
-
-
-def without_logprobs(reply: Any) -> None:
-    """Take the log probabilities out of an envelope."""
-    for choice in reply.get("choices", reply.get("candidates", [])):
-        choice.pop("logprobs", None)
-        choice.pop("logprobsResult", None)
-
-
-def positive_logprobs(reply: Any) -> None:
-    """Probabilities in the place of their logarithms."""
-    for choice in reply.get("choices", []):
-        choice["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 0.75
-    for candidate in reply.get("candidates", []):
-        candidate["logprobsResult"]["topCandidates"][0]["candidates"][0]["logProbability"] = 0.75
-
-
-NEITHER = fake.replying("Sure", {"Sure": 0.75, "Maybe": 0.125}, {"": 1.0})
-
-LOGPROBS = [
-    pointwise("answers", fake.good(), status="ok", codes="", tokens=6),
-    pointwise("a temporary error", fake.status(503), fake.good(), status="ok",
-              codes="server_error", requests=7, tokens=6),
-    pointwise("rejected", fake.logprobs_refused(), codes="logprobs_refused", requests=(1, 6),
-              tokens=None, fresh=True),
-    pointwise("left out", fake.changed(without_logprobs), tokens=6),
-    pointwise("left out once", fake.changed(without_logprobs), fake.good(), status="partial"),
-    pointwise("no logarithms", fake.changed(positive_logprobs)),
-    pointwise("of another text", fake.replying("Yes", {"Okay": 0.75, "Yes": 0.125})),
-    pointwise("of other words", NEITHER, codes="reply_refused", requests=12, tokens=12),
-    pointwise("of other words once", NEITHER, fake.good(), status="ok", codes="reply_refused",
-              requests=7, tokens=7),
-    pointwise("of nothing", fake.replying("", {"": 1.0}), codes="empty_reply", requests=12),
-    pointwise("of grades", says(lambda a: a.json), codes="no_logprobs"),
-]  # fmt: skip
-
 GROUPS = {
     "transport": TRANSPORT,
     "status": STATUS,
     "envelope": ENVELOPE,
     "payload": PAYLOAD,
-    "logprobs": LOGPROBS,
 }

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, LLMMetadata
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.evaluation import RetrieverEvaluator
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor import (
     LongContextReorder,
@@ -30,8 +30,9 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from pydantic import Field
 
+from contract import says
+from contract_llama_index import ADAPTER
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_objects import Callbacks, ids, plain
 
@@ -69,22 +70,6 @@ class Retrieved(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [node.model_copy(deep=True) for node in self.nodes]
-
-
-class Scripted(CustomLLM):
-    """A completion model whose replies come from a function."""
-
-    script: Callable[[str], str] = Field(exclude=True)
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="scripted", context_window=16000)
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=self.script(prompt))
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
 
 
 def nodes_of(*names: str) -> list[NodeWithScore]:
@@ -189,8 +174,10 @@ CHATS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-def chatted(prompt: str) -> str:
-    return QUERY if "Standalone question:" in prompt else prompt
+def chatted(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The condensed question; else what the model was shown."""
+    shown = messages[-1]["content"]
+    return says(QUERY if "Standalone question:" in shown else shown)
 
 
 @pytest.mark.parametrize("chat", CHATS.values(), ids=CHATS)
@@ -204,7 +191,7 @@ def test_chat_engine_ranks_for_its_condensed_question(
     scorer = Overlap()
     engine = kind.from_defaults(
         Retrieved(*nodes_of()),
-        llm=Scripted(script=chatted),
+        llm=ADAPTER.llm("Completing", chatted),
         # The default one keeps a connection to a data base open.
         memory=ChatMemoryBuffer.from_defaults(
             chat_history=[ChatMessage(role="user", content="What do pandas eat?")], token_limit=4000

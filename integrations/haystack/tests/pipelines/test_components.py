@@ -77,7 +77,7 @@ class ByHash:
         return [zlib.crc32(document.encode()) / 2**32 for document in documents]
 
 
-@rotating(joined=list(JoinMode), way=WAYS, method=[ByHash, Broken])
+@rotating(joined=list(JoinMode), way=WAYS.values(), method=[ByHash, Broken])
 def test_a_joiner_behind_it_keeps_its_order(way: Way, joined: JoinMode, method: Any) -> None:
     # Broken leaves the order that came in, whose scores may be anything.
     pipeline = Pipeline()
