@@ -69,14 +69,6 @@ def test_a_model_of_the_framework_is_asked(adapter: Any, way: str, kind: int, me
 
 
 @needs("language models")
-def test_system_and_turns_are_messages_of_their_roles(adapter: Any) -> None:
-    model = Model()
-    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
-    adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
-    assert [one["role"] for one in model.asked[0]] == ["system", "user"]
-
-
-@needs("language models")
 def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> None:
     model = Model()
 
