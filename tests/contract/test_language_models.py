@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, first, needs, numbered, places, says
+from contract import QUERY, WAYS, first, needs, numbered, places, quiet, says
 from secondpass import ConfigurationError, Reranker
 
 
@@ -83,6 +83,17 @@ def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> N
     roles = [one["role"] for one in model.asked[1]]
     assert roles == ["system", "user", "assistant", "user"]
     assert model.asked[1][2]["content"] == "Well, the second."
+
+
+@needs("language models")
+def test_a_refusal_to_answer_is_no_reply(adapter: Any) -> None:
+    def refuse(_: list[dict[str, Any]]) -> Any:
+        return says('{"a": 1}', "content_filter")
+
+    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), refuse)
+    ranked, report = adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
+    assert places(adapter, ranked) == [0, 1]
+    assert {issue["code"] for issue in report["issues"]} == {"content_filter"}
 
 
 @needs("language models")
