@@ -140,19 +140,11 @@ class TestPlainRag:
         assert "SECRET" not in printed.out + printed.err
 
 
-class TestOwnScorer:
-    @pytest.mark.parametrize(
-        ("query", "expected"),
-        [
-            ("what is E71", [1, 0, 0.0]),
-            ("e71 or E17", [0.5, 0.5, 0]),
-            ("my 5 bikes", [0, 0, 0]),
-            ("", [0, 0, 0]),
-        ],
-    )
-    def test_scores(self, query, expected):
-        documents = ["E71: hot", "(e17)", "5 bikes"]
-        assert own_scorer.IdentifierScorer().score_pairs(query, documents) == expected
+def test_the_scores_of_the_own_scorer():
+    scorer, documents = own_scorer.IdentifierScorer(), ["E71: hot", "(e17)", "5 bikes"]
+    expected = {"what is E71": [1, 0, 0], "e71 or E17": [0.5, 0.5, 0], "my 5 bikes": [0, 0, 0]}
+    assert {query: scorer.score_pairs(query, documents) for query in expected} == expected
+    assert scorer.score_pairs("", documents) == [0, 0, 0]
 
 
 def registered(module, folder):
@@ -265,32 +257,33 @@ class TestLocalServers:
         assert ranking.report.issues[0].code == "connection"
 
 
+DOWN = """
+method: {type: listwise, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9'}}
+fallback: [lexical]
+limits: {retries: 0}
+"""
+
+
 class TestQualityGate:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ("method: lexical\nlimits: {deadline: 1.0e-9}\n", "was not measured"),
-            ("method: lexical\nflor: 1\n", "floor"),
+            ("limits: {deadline: 1.0e-9}\nmethod: lexical\n", "was not measured"),
+            ("flor: 1\nmethod: lexical\n", "floor"),
+            (DOWN, "100% of the rankings are not ok: connection"),
             (
-                "method: {type: listwise, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9'}}\n"
-                "limits: {retries: 0}\nfallback: [lexical]\n",
-                "100% of the rankings are not ok: connection",
-            ),
-            (
-                "method: lexical\norder: {type: lost_in_the_middle}\n",
+                "order: {type: lost_in_the_middle}\nmethod: lexical\n",
                 "lower than that of the search",
             ),
+            ("", "there is no such file or folder"),
         ],
     )
     def test_fails_for_other_reasons(self, config, message, tmp_path, capsys):
         path = tmp_path / "rerank.yaml"
         path.write_text(config)
-        assert quality_gate.main(["--bar", "0", "--config", str(path)]) == 1
+        other = ["--config", str(path)] if config else ["--suite", str(tmp_path / "none")]
+        assert quality_gate.main(["--bar", "0", *other]) == 1
         assert message in capsys.readouterr().err
-
-    def test_a_missing_suite_fails(self, tmp_path, capsys):
-        assert quality_gate.main(["--bar", "0", "--suite", str(tmp_path / "none")]) == 1
-        assert "there is no such file or folder" in capsys.readouterr().err
 
     def test_the_workflow_runs_the_gate(self, monkeypatch, tmp_path, capsys):
         workflow = yaml.safe_load((RECIPES / "quality_gate_workflow.yaml").read_text())
