@@ -190,6 +190,28 @@ def test_a_dead_server_leaves_time_for_the_fallback(provider, graded, monkeypatc
         assert codes(ranking) & {"deadline", "timeout", "connection", "server_error"}
 
 
+@pytest.mark.parametrize(
+    ("window", "statuses"),
+    [
+        (0, {"partial"}),  # it was the only window of two candidates
+        (1, {"ok", "partial"}),  # it had no candidates of its own
+        (2, {"unchanged"}),  # without it, nothing is known of the best
+    ],
+)
+def test_one_window_fails(provider, reranker, window, statuses):
+    """Three questions, one after the other, from the end of the list to its top."""
+    llm = provider.llm("openai", api_key="k")
+    method = {"type": "listwise", "window": 3, "stride": 2, "llm": llm}
+    one = reranker(method=method, limits={"deadline": 60, "retries": 0, "repair": 0})
+    provider.play_by(lambda request: fake.status(500) if request.number == window else fake.good())
+    ranking = one.rerank("q", GIVEN)
+    assert sorted(ranking.order) == list(range(6))
+    assert ranking.report.issues
+    assert ranking.report.status in statuses
+    assert (ranking.order == tuple(range(6))) == (window == 2)
+    assert provider.calls == ranking.report.usage.calls == 3
+
+
 @pytest.mark.parametrize("deadline", [9.3e9, 1e300])
 def test_deadline_of_centuries(provider, graded, deadline):
     provider.play()
