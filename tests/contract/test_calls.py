@@ -131,7 +131,7 @@ def test_wrong_options_of_a_call_are_named(
 FAILURES: dict[str, object] = {"raises": OSError("gone"), "nothing": None, "long": [1.0] * 4}
 
 
-@pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)
+@pytest.mark.parametrize(("row", "answer"), [*enumerate(FAILURES.values())], ids=FAILURES)
 def test_a_failure_keeps_the_order_or_raises_under_strict(
     adapter: Any, row: int, answer: object
 ) -> None:
