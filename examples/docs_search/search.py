@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,12 @@ def search(query: str, k: int = 3) -> tuple[int, Ranking]:
 
     With the preset ``listwise_guided``, the keyword search retrieves three times as many pages.
     """
-    with language_model("ANTHROPIC_API_KEY", type="openai", score=by_guidelines) as llm:
-        reranker = Reranker.from_preset("listwise_guided", method={"llm": llm}, top_k=k)
-        try:
-            pages = keyword_search(query, reranker.candidates_needed() or k)
-            return len(pages), reranker.rerank(query, pages)
-        finally:
-            reranker.close()
+    with (
+        language_model("ANTHROPIC_API_KEY", type="openai", score=by_guidelines) as llm,
+        closing(Reranker.from_preset("listwise_guided", method={"llm": llm}, top_k=k)) as reranker,
+    ):
+        pages = keyword_search(query, reranker.candidates_needed() or k)
+        return len(pages), reranker.rerank(query, pages)
 
 
 def by_guidelines(prompt: Prompt, page: str) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import yaml
 from scripted_model import language_model
 
-from secondpass import Candidate, Ranking, Reranker
+from secondpass import Ranking, Reranker
 from secondpass_evaluation import HybridRetriever
 
 Mode: TypeAlias = Literal["learn", "research"]
@@ -16,35 +17,22 @@ Mode: TypeAlias = Literal["learn", "research"]
 PASSAGES = Path(__file__).parent / "passages.yaml"
 
 
-class Library:
-    """Searches passages.
+def search(query: str, mode: Mode, *, fails: bool = False, path: Path = PASSAGES) -> Ranking:
+    """The passages that share a word with the query, by BM25, then graded by a model.
+
+    For learners they are from introductory to advanced, else by relevance. Passages graded below 3
+    are left out; the report lists them.
 
     Args:
-        llm: settings of the model that grades, in place of the preset's.
+        query: the search query.
+        mode: ``learn`` or ``research``.
+        fails: whether the model's replies cannot be used.
         path: a YAML file of passages with ``id``, ``title``, ``text`` and perhaps ``difficulty``.
     """
-
-    def __init__(self, llm: dict[str, Any], path: Path = PASSAGES) -> None:
-        self.retriever = HybridRetriever(yaml.safe_load(path.read_text(encoding="utf-8")))
-        self.reranker = Reranker.from_preset("graded_passages", method={"llm": llm})
-
-    def retrieve(self, query: str) -> list[Candidate]:
-        """The passages that share a word with the query, by BM25."""
-        return self.retriever.retrieve(query, 30, "lexical")
-
-    def search(self, query: str, mode: Mode) -> Ranking:
-        """The passages: for learners from introductory to advanced, else by relevance.
-
-        Passages graded below 3 are left out; the report lists them.
-        """
-        return self.reranker.rerank(query, self.retrieve(query), order=mode, floor=3.0)
-
-
-def search(query: str, mode: Mode, *, fails: bool = False) -> Ranking:
-    """Search once; with ``fails`` by a model whose replies cannot be used."""
-    with language_model("GOOGLE_API_KEY", "GEMINI_API_KEY", type="openai", fails=fails) as llm:
-        library = Library(llm)
-        try:
-            return library.search(query, mode)
-        finally:
-            library.reranker.close()
+    retriever = HybridRetriever(yaml.safe_load(path.read_text(encoding="utf-8")))
+    with (
+        language_model("GOOGLE_API_KEY", "GEMINI_API_KEY", type="openai", fails=fails) as llm,
+        closing(Reranker.from_preset("graded_passages", method={"llm": llm})) as reranker,
+    ):
+        passages = retriever.retrieve(query, 30, "lexical")
+        return reranker.rerank(query, passages, order=mode, floor=3.0)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 # `python examples/memory_recall` finds the modules beside that folder.
@@ -19,12 +20,11 @@ from secondpass import Ranking, Reranker
 
 def recall(query: str, memory: Memory, *, fails: bool = False) -> Ranking:
     """Search, and rerank with the preset ``blended_scores``; ``fails`` as in scripted_model."""
-    with language_model("GROQ_API_KEY", api_key_env=None, fails=fails) as llm:
-        reranker = Reranker.from_preset("blended_scores", method={"llm": llm})
-        try:
-            return reranker.rerank(query, memory.search(query))
-        finally:
-            reranker.close()
+    with (
+        language_model("GROQ_API_KEY", api_key_env=None, fails=fails) as llm,
+        closing(Reranker.from_preset("blended_scores", method={"llm": llm})) as reranker,
+    ):
+        return reranker.rerank(query, memory.search(query))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 # `python examples/planning_search` finds the modules beside that folder.
@@ -23,12 +24,13 @@ def rerank(query: str, store: Store, *, limit: int, only_ready: bool, strict: bo
         RerankError: under ``strict``, if the model failed.
     """
     results = store.search(query, only_ready=only_ready)
-    with language_model("OPENAI_API_KEY") as llm:
-        reranker = Reranker.from_preset("listwise_ids", method={"llm": llm}, strict=strict)
-        try:
-            return reranker.rerank(query, results, context={"nodes": store.nodes}, top_k=limit)
-        finally:
-            reranker.close()
+    with (
+        language_model("OPENAI_API_KEY") as llm,
+        closing(
+            Reranker.from_preset("listwise_ids", method={"llm": llm}, strict=strict)
+        ) as reranker,
+    ):
+        return reranker.rerank(query, results, context={"nodes": store.nodes}, top_k=limit)
 
 
 def show(rows: Iterable[tuple[int, str, int]]) -> None:

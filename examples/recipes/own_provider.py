@@ -27,7 +27,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +109,9 @@ class Ollama(Provider):
 def rank(base_url: str, model: str, question: str) -> Ranking:
     """The handbook's passages about the display, ordered by the model."""
     found = [one for one in handbook.passages() if "display" in one.metadata["title"].casefold()]
-    reranker = Reranker(Listwise(Ollama(model, base_url=base_url, context_window=8192)))
-    try:
+    llm = Ollama(model, base_url=base_url, context_window=8192)
+    with closing(Reranker(Listwise(llm))) as reranker:
         return reranker.rerank(question, found)
-    finally:
-        reranker.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,6 +24,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     retriever = HybridRetriever(handbook.passages(), MiniLM())
     with language_model("OPENAI_API_KEY") as settings:
         llm = {**OPENAI, **settings}
-        reranker = create_reranker(llm, options.llm_rerank)
-        try:
+        with closing(create_reranker(llm, options.llm_rerank)) as reranker:
             ranking = reranker.rerank(options.question, retriever.retrieve(options.question, 10))
-        finally:
-            reranker.close()
         handbook.show(ranking)
         try:
             answer = generate(llm, options.question, ranking)

@@ -74,19 +74,8 @@ def test_depth_leaves_a_tail_and_blended_scores_are_kept_beside_it(adapter: Any,
         assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
 
 
-@pytest.mark.parametrize("order", ["lost_in_the_middle", TIERS["learn"]])
-def test_an_order_of_the_configuration(adapter: Any, way: str, order: Any) -> None:
-    component = adapter.make({"method": Numbers(), "order": order})
-    ranked, _ = adapter.run(component, way, QUERY, levels(adapter))
-    assert places(adapter, ranked) == ([3, 1, 0, 2] if isinstance(order, str) else [3, 1, 2, 0])
-    if "options" not in CANNOT[adapter.name]:
-        ranked, _ = adapter.run(component, way, QUERY, levels(adapter), order="none")
-        assert places(adapter, ranked) == [3, 2, 1, 0]
-
-
-@needs("options")
 @pytest.mark.parametrize(
-    ("row", "order", "expected"),
+    ("row", "order", "wanted"),
     [
         (0, "none", [3, 2, 1, 0]),
         (1, "learn", [3, 1, 2, 0]),
@@ -94,28 +83,28 @@ def test_an_order_of_the_configuration(adapter: Any, way: str, order: Any) -> No
         (3, "lost_in_the_middle", [3, 1, 0, 2]),
     ],
 )
-def test_an_order_of_a_call_is_for_that_call(
-    adapter: Any, row: int, order: Any, expected: list[int]
+def test_an_order_of_the_configuration_or_for_one_call(
+    adapter: Any, row: int, order: Any, wanted: list[int]
 ) -> None:
     way = way_of(adapter, row)
-    component = adapter.make({"method": Numbers(), "orders": TIERS})
-    ranked, _ = adapter.run(component, way, QUERY, levels(adapter), order=order)
-    assert places(adapter, ranked) == expected
-    scores = [adapter.carried(one).score for one in ranked]
-    assert scores == sorted(scores, reverse=True)
-    ranked, _ = adapter.run(component, way, QUERY, levels(adapter))
-    assert places(adapter, ranked) == [3, 2, 1, 0]
+    config = {"method": Numbers(), "orders": TIERS}
+    own = {} if order == "none" else {"order": TIERS["learn"] if order == "learn" else order}
+    configured = adapter.make({**config, **own})
+    ranked, _ = adapter.run(configured, way, QUERY, levels(adapter))
+    assert places(adapter, ranked) == wanted
+    if "options" not in CANNOT[adapter.name]:
+        component = adapter.make(config)
+        for options, expected in (({"order": order}, wanted), ({}, [3, 2, 1, 0])):
+            ranked, _ = adapter.run(component, way, QUERY, levels(adapter), **options)
+            assert places(adapter, ranked) == expected
+            scores = [adapter.carried(one).score for one in ranked]
+            assert scores == sorted(scores, reverse=True)
 
 
 WRONG = [
     ({"top_k": 0}, r"top_(k|n)"),
-    ({"top_k": -1}, r"top_(k|n)"),
-    ({"top_k": "5"}, r"top_(k|n): give a whole number"),
-    ({"top_k": 1.5}, r"top_(k|n): give a whole number"),
     ({"top_k": True}, r"top_(k|n): give a whole number"),
-    ({"order": "sideways"}, "order"),
     ({"order": {"type": "tires"}}, "(?s)order.*tiers"),
-    ({"order": 7}, "order"),
     ({"instruction": 7}, "instruction: give a string, not 7"),
 ]
 
@@ -142,7 +131,7 @@ def test_wrong_options_of_a_call_are_named(
 FAILURES: dict[str, object] = {"raises": OSError("gone"), "nothing": None, "long": [1.0] * 4}
 
 
-@pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)
+@pytest.mark.parametrize(("row", "answer"), [*enumerate(FAILURES.values())], ids=FAILURES)
 def test_a_failure_keeps_the_order_or_raises_under_strict(
     adapter: Any, row: int, answer: object
 ) -> None:
@@ -186,15 +175,11 @@ def test_ranks_have_no_threshold(adapter: Any) -> None:
 @pytest.mark.parametrize(
     ("reranker", "settings", "top_k", "needed"),
     [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
         ({"method": "lexical", "depth": 50}, {"top_k": 80}, None, 80),
-        ({"method": "lexical", "depth": 50}, {}, 80, 80),
         ({"method": "lexical", "depth": None}, {}, 5, None),
         ({"method": "lexical"}, {"depth": 30}, None, 30),
         ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_k": 5}, None, 15),
         ("listwise_guided", {"top_k": 5}, 2, 6),
-        ("lexical", {"depth": 20}, None, 20),
         (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
     ],
 )

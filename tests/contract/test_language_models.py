@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, first, needs, numbered, places, says
+from contract import QUERY, WAYS, first, needs, numbered, places, quiet, says
 from secondpass import ConfigurationError, Reranker
 
 
@@ -69,14 +69,6 @@ def test_a_model_of_the_framework_is_asked(adapter: Any, way: str, kind: int, me
 
 
 @needs("language models")
-def test_system_and_turns_are_messages_of_their_roles(adapter: Any) -> None:
-    model = Model()
-    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
-    adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
-    assert [one["role"] for one in model.asked[0]] == ["system", "user"]
-
-
-@needs("language models")
 def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> None:
     model = Model()
 
@@ -91,6 +83,17 @@ def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> N
     roles = [one["role"] for one in model.asked[1]]
     assert roles == ["system", "user", "assistant", "user"]
     assert model.asked[1][2]["content"] == "Well, the second."
+
+
+@needs("language models")
+def test_a_refusal_to_answer_is_no_reply(adapter: Any) -> None:
+    def refuse(_: list[dict[str, Any]]) -> Any:
+        return says('{"a": 1}', "content_filter")
+
+    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), refuse)
+    ranked, report = adapter.run(component, first(adapter), QUERY, numbered(adapter, 1, 2))
+    assert places(adapter, ranked) == [0, 1]
+    assert {issue["code"] for issue in report["issues"]} == {"content_filter"}
 
 
 @needs("language models")
@@ -126,9 +129,8 @@ def test_it_stands_in_for_the_model_of_presets_stages_and_fallbacks(adapter: Any
         adapter.make("lexical", llm=llm)
     with pytest.raises(ConfigurationError, match="set it on the Reranker"):
         adapter.make(Reranker("lexical"), llm=llm)
-    for name in ("model",):
-        with pytest.raises(ConfigurationError, match=f"{name}: the language model object has"):
-            adapter.make({"method": "listwise"}, llm=llm, **{adapter.names[name]: "x"})
+    with pytest.raises(ConfigurationError, match="model: the language model object has"):
+        adapter.make({"method": "listwise"}, llm=llm, model="x")
 
 
 @needs("language models")

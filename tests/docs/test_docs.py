@@ -156,17 +156,15 @@ def test_consoles_run(page, bash, monkeypatch):
                 check_exists(program, arguments)
 
 
-SHORT = ROOT / "docs/monitoring.md"
-"""The page whose console takes the least time."""
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.stem, marks=() if page == SHORT else pytest.mark.long)
+        page
         for page in CONSOLES
         if any("secondpass " in block for block in blocks(page, "console", "bash"))
     ],
+    ids=lambda page: page.stem,
 )
 def test_consoles_run_as_processes(page, bash):
     for block in blocks(page, "console", "bash"):

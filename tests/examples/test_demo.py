@@ -73,25 +73,6 @@ def evaluation(**values):
     return Evaluation(dict.fromkeys(MEASURES, values), means)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--depth", "0"], "--depth: must be 1 or more"),
-        ([" "], "question: must not be empty"),
-        ([""], "question: must not be empty"),
-        (["--all", "How do I sort?"], "--all measures the demo's questions; it cannot be"),
-    ],
-)
-def test_wrong_arguments(arguments, message, monkeypatch, capsys):
-    import demo
-
-    monkeypatch.setattr(demo, "corpus", list)  # what follows the check would fail
-    monkeypatch.setattr("sys.argv", ["demo.py", *arguments])
-    with pytest.raises(SystemExit):
-        demo.main()
-    assert message in capsys.readouterr().err
-
-
 def test_questions_are_shown_by_rule():
     import demo
 

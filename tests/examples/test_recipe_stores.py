@@ -1,4 +1,4 @@
-"""The stores, the service and the notebook's kernel, for real; `make test-long` installs them."""
+"""The stores and the service, for real; `make test-long` installs them."""
 
 import json
 import threading
@@ -148,23 +148,6 @@ def test_hits_of_the_real_clients(connect, search_server):
     assert found == elasticsearch_hits.candidates(elasticsearch_hits.RESPONSE)
 
 
-def test_the_docstring_of_the_hits(search_server):
-    import elasticsearch_hits
-
-    elasticsearch = pytest.importorskip("elasticsearch")
-    text = elasticsearch_hits.__doc__.partition("::\n\n")[2].partition("\n\n")[0]
-    code = "\n".join(line[4:] for line in text.splitlines())
-    names = {
-        "Elasticsearch": lambda _address: elasticsearch.Elasticsearch(search_server),
-        "question": elasticsearch_hits.QUESTION,
-        "reranker": Reranker.from_preset("embedded"),
-        "candidates": elasticsearch_hits.candidates,
-    }
-    exec(compile(code, "docstring", "exec"), names)
-    names["client"].close()
-    assert len(names["ranking"]) == 3
-
-
 PASSAGES = [
     {"id": "bus", "text": "A bus has wheels.", "score": 0.9, "page": 4},
     {"id": "panda", "text": "The red panda eats bamboo.", "score": 0.8},
@@ -223,20 +206,3 @@ class TestService:
         assert (response.status_code, answer["status"]) == (200, "degraded")
         assert [item["id"] for item in answer["items"]] == ["panda", "bus"]
         assert "connection" in answer["issues"]
-
-
-def test_the_notebook_in_a_kernel():
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    notebook = nbformat.read(RECIPES / "evaluate.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    resources = {"metadata": {"path": str(RECIPES)}}
-    nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
-    kinds = [
-        kind
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        for kind in output.get("data", {})
-    ]
-    assert kinds.count("image/png") == 2
-    assert "text/html" in kinds

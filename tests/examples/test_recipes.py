@@ -82,17 +82,13 @@ def test_install_lines_name_what_exists():
     stores = (EXAMPLES / "requirements-stores.txt").read_text()
     packages = set(re.findall(r"^[\w-]+", stores, re.MULTILINE)) | NOT_TESTED_WITH
     lines = [command for command in COMMANDS if command.startswith("pip install")]
-    assert lines
+    assert {command.split()[0] for command in COMMANDS} == {"pip", "python", "uvicorn"}
     for line in lines:
         for name, _, wanted in REQUIREMENT.findall(line.partition("install")[2]):
             if name == "secondpass":
                 assert set(wanted.split(",")) <= extras, line
             else:
                 assert name in packages, line
-
-
-def test_no_other_commands():
-    assert {command.split()[0] for command in COMMANDS} == {"pip", "python", "uvicorn"}
 
 
 @pytest.mark.parametrize("page", sorted(RECIPES.rglob("*.md")), ids=lambda page: page.parent.name)
@@ -120,15 +116,6 @@ def own_model(monkeypatch):
 
 
 class TestPlainRag:
-    def test_without_a_key_the_answer_says_that_it_is_scripted(self, capsys):
-        assert plain_rag.main([]) == 0
-        printed = capsys.readouterr()
-        assert rows(printed.out)[0] == "e71"
-        assert (
-            "(scripted, no language model) The first source says: Display shows E71" in printed.out
-        )
-        assert printed.err.startswith("Scripted model (no OPENAI_API_KEY is set)")
-
     @pytest.mark.parametrize("llm_rerank", [False, True])
     def test_with_the_readers_model(self, llm_rerank, own_model, capsys):
         def step(request):
@@ -153,24 +140,11 @@ class TestPlainRag:
         assert "SECRET" not in printed.out + printed.err
 
 
-class TestOwnScorer:
-    @pytest.mark.parametrize(
-        ("query", "expected"),
-        [
-            ("what is E71", [1, 0, 0.0]),
-            ("e71 or E17", [0.5, 0.5, 0]),
-            ("my 5 bikes", [0, 0, 0]),
-            ("", [0, 0, 0]),
-        ],
-    )
-    def test_scores(self, query, expected):
-        documents = ["E71: hot", "(e17)", "5 bikes"]
-        assert own_scorer.IdentifierScorer().score_pairs(query, documents) == expected
-
-    def test_the_passage_with_the_identifier_is_first(self):
-        ranking = own_scorer.look()
-        assert [item.id for item in ranking] == ["e71", "e17"]
-        assert (ranking.report.status, ranking.report.score_kind) == ("ok", "probability")
+def test_the_scores_of_the_own_scorer():
+    scorer, documents = own_scorer.IdentifierScorer(), ["E71: hot", "(e17)", "5 bikes"]
+    expected = {"what is E71": [1, 0, 0], "e71 or E17": [0.5, 0.5, 0], "my 5 bikes": [0, 0, 0]}
+    assert {query: scorer.score_pairs(query, documents) for query in expected} == expected
+    assert scorer.score_pairs("", documents) == [0, 0, 0]
 
 
 def registered(module, folder):
@@ -209,6 +183,7 @@ def test_the_scorer_by_its_name(tmp_path):
     assert result["report"]["method"].endswith("identifiers")
 
 
+@pytest.mark.long  # a process
 def test_the_provider_by_its_name(tmp_path):
     with ScriptedModel() as model:
         environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": model.address}
@@ -217,64 +192,46 @@ def test_the_provider_by_its_name(tmp_path):
     assert result["report"]["status"] == "ok"
 
 
-class TestOwnProvider:
-    def ask(self, answer, monkeypatch, **settings):
-        """A ranking of two passages, and the bodies that the server was sent."""
-        from own_provider import Ollama
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_provider_asks_as_ollama_wants(broken, monkeypatch):
+    from own_provider import Ollama
 
-        from secondpass.strategies.graded import Graded
+    from secondpass.strategies.graded import Graded
 
-        bodies = []
+    answer, bodies = ScriptedModel.answer, []
 
-        def answered(model, path, body):
-            bodies.append((path, body))
-            return answer(model, body) if callable(answer) else answer
-
-        monkeypatch.setattr(ScriptedModel, "answer", answered)
-        with ScriptedModel() as model:
-            llm = Ollama("m", base_url=model.address, **settings)
-            reranker = Reranker(Graded(llm), limits={"retries": 0, "repair": 0})
-            ranking = reranker.rerank("E71", ["E17", "E71"])
-            reranker.close()
-        return ranking, bodies
-
-    def test_the_request_is_that_of_ollama(self, monkeypatch):
-        answer = ScriptedModel.answer
-
-        def ollama(model, body):
-            return {**answer(model, "/api/chat", body), "prompt_eval_count": 70, "eval_count": 9}
-
-        settings = {"context_window": 4096, "max_tokens": 300, "options": {"top_k": 1}}
-        ranking, [(path, body)] = self.ask(ollama, monkeypatch, **settings)
+    def answered(model, path, body):
         assert path == "/api/chat"
-        assert (body["model"], body["stream"]) == ("m", False)
-        assert body["options"] == {
-            "temperature": 0.0, "num_predict": 300, "num_ctx": 4096, "top_k": 1
-        }  # fmt: skip
-        assert body["format"]["type"] == "object"
+        bodies.append(body)
+        counts = {"prompt_eval_count": 70, "eval_count": 9}
+        return {"done": True} if broken else {**answer(model, path, body), **counts}
+
+    monkeypatch.setattr(ScriptedModel, "answer", answered)
+    with ScriptedModel() as model:
+        settings = {"context_window": 4096, "max_tokens": 300, "options": {"top_k": 1}}
+        llm = Ollama("m", base_url=model.address, **settings)
+        reranker = Reranker(Graded(llm), limits={"retries": 0, "repair": 0})
+        ranking = reranker.rerank("E71", ["E17", "E71"])
+        reranker.close()
+    [body] = bodies
+    assert (body["model"], body["stream"]) == ("m", False)
+    options = {"temperature": 0.0, "num_predict": 300, "num_ctx": 4096, "top_k": 1}
+    assert body["options"] == options
+    assert body["format"]["type"] == "object"
+    if broken:
+        assert ranking.report.issues[0].code == "bad_response"
+    else:
         assert ranking.order == (1, 0)
         usage = ranking.report.usage
         assert (usage.input_tokens, usage.output_tokens) == (70, 9)
 
-    @pytest.mark.parametrize(
-        ("answer", "code"),
-        [
-            (None, "not_found"),
-            ({"done": True}, "bad_response"),
-            ({"message": {"content": None}}, "bad_response"),
-            ({"message": {"content": ""}}, "empty_reply"),
-        ],
-    )
-    def test_errors_are_those_of_any_provider(self, answer, code, monkeypatch):
-        ranking, _ = self.ask(answer, monkeypatch)
-        assert ranking.report.status == "unchanged"
-        assert code in [issue.code for issue in ranking.report.issues]
 
-
+@pytest.mark.parametrize("path", sorted((RECIPES / "local_servers").glob("*.yaml")), ids=str)
 class TestLocalServers:
-    @pytest.mark.parametrize("path", sorted((RECIPES / "local_servers").glob("*.yaml")), ids=str)
     def test_each_configuration_against_its_api(self, path, monkeypatch):
         """The recorded requests have the shape that the servers document."""
+        page = (RECIPES / "local_servers/README.md").read_text(encoding="utf-8")
+        assert f"]({path.name})" in page
         chat = "llm" in yaml.safe_load(path.read_text())["method"]
         server = path.stem.removesuffix("_chat")
         with FakeProvider() as provider:
@@ -288,7 +245,6 @@ class TestLocalServers:
         assert [item.text[-1] for item in ranking] == ["9", "5", "3"]
         assert ranking.report.status == "ok"
 
-    @pytest.mark.parametrize("path", sorted((RECIPES / "local_servers").glob("*.yaml")), ids=str)
     def test_without_a_server_the_fallback_ranks(self, path, monkeypatch):
         server = path.stem.removesuffix("_chat").upper()
         monkeypatch.setenv(f"{server}_URL", "http://127.0.0.1:9/v1")
@@ -300,38 +256,34 @@ class TestLocalServers:
         assert ranking.report.status == "degraded"
         assert ranking.report.issues[0].code == "connection"
 
-    def test_every_configuration_is_on_the_page(self):
-        page = (RECIPES / "local_servers/README.md").read_text(encoding="utf-8")
-        files = sorted(path.name for path in (RECIPES / "local_servers").glob("*.yaml"))
-        assert sorted(re.findall(r"\]\((\w+\.yaml)\)", page)) == files
+
+DOWN = """
+method: {type: listwise, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9'}}
+fallback: [lexical]
+limits: {retries: 0}
+"""
 
 
 class TestQualityGate:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ("method: lexical\nlimits: {deadline: 1.0e-9}\n", "was not measured"),
-            ("method: lexical\nflor: 1\n", "floor"),
+            ("limits: {deadline: 1.0e-9}\nmethod: lexical\n", "was not measured"),
+            ("flor: 1\nmethod: lexical\n", "floor"),
+            (DOWN, "100% of the rankings are not ok: connection"),
             (
-                "method: {type: listwise, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9'}}\n"
-                "limits: {retries: 0}\nfallback: [lexical]\n",
-                "100% of the rankings are not ok: connection",
-            ),
-            (
-                "method: lexical\norder: {type: lost_in_the_middle}\n",
+                "order: {type: lost_in_the_middle}\nmethod: lexical\n",
                 "lower than that of the search",
             ),
+            ("", "there is no such file or folder"),
         ],
     )
     def test_fails_for_other_reasons(self, config, message, tmp_path, capsys):
         path = tmp_path / "rerank.yaml"
         path.write_text(config)
-        assert quality_gate.main(["--bar", "0", "--config", str(path)]) == 1
+        other = ["--config", str(path)] if config else ["--suite", str(tmp_path / "none")]
+        assert quality_gate.main(["--bar", "0", *other]) == 1
         assert message in capsys.readouterr().err
-
-    def test_a_missing_suite_fails(self, tmp_path, capsys):
-        assert quality_gate.main(["--bar", "0", "--suite", str(tmp_path / "none")]) == 1
-        assert "there is no such file or folder" in capsys.readouterr().err
 
     def test_the_workflow_runs_the_gate(self, monkeypatch, tmp_path, capsys):
         workflow = yaml.safe_load((RECIPES / "quality_gate_workflow.yaml").read_text())

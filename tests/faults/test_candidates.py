@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from types import MappingProxyType
 
-import numpy as np
 import pytest
 
 from fake_provider import by_number
@@ -268,17 +267,6 @@ def test_any_query_can_be_asked(provider, rerankers, query):
     assert len(provider.requests[0].documents) == 2
 
 
-@pytest.mark.parametrize("name", ["top_k", "depth", "floor"])
-def test_an_array_is_no_number(name):
-    with pytest.raises(InputError, match=name):
-        Reranker("lexical").rerank("q", ["a"], **{name: np.array(1)})
-
-
 def test_an_order_that_raises():
     with pytest.raises(InputError, match=r"order: cannot be read \(RuntimeError\)"):
         Reranker("lexical").rerank("q", ["a"], order=Raises("iter"))
-
-
-def test_a_boolean_of_numpy_is_named_as_such():
-    with pytest.raises(InputError, match="not a numpy"):
-        Reranker("lexical").rerank("q", ["a"], dedupe=np.True_)

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ import pytest
 
 import fake_provider as fake
 import fault_cases
-from fake_provider import RERANK_FAULTS, Step, rerank_answers
+from fake_provider import Step, rerank_answers
 from fault_cases import BEST_FIRST, CANDIDATES, MARKER
 from fault_checks import (
     DEADLINE,
@@ -38,15 +38,16 @@ from patience import is_timed, patiently
 from rerank_dialects import DIALECTS
 from secondpass import Ranking, Reranker
 
-APIS = ("cohere", "jina", "tei")
 SCALED = ("tei", "infinity")
-"""Those that send probabilities or logits, by a setting."""
+"""APIs that send probabilities or logits, by a setting."""
 BY_PLACE = tuple(api for api, dialect in DIALECTS.items() if not dialect.index)
 """Those that send a score for each document, in their order."""
-UNBOUNDED = tuple(api for api, dialect in DIALECTS.items() if dialect.kind != "probability")
-BOUNDED = tuple(api for api in DIALECTS if api not in (*UNBOUNDED, *SCALED, *BY_PLACE))
+WITH_ROWS = tuple(api for api in DIALECTS if api not in BY_PLACE)
+WITH_NUMBERS = tuple(api for api in WITH_ROWS if api != "vertex")
+"""Those whose indices are numbers."""
+UNBOUNDED = tuple(api for api in WITH_ROWS if DIALECTS[api].kind != "probability")
+BOUNDED = tuple(api for api in WITH_ROWS if api not in (*UNBOUNDED, *SCALED))
 """Those whose scores are probabilities, and nothing else."""
-FURTHER = tuple(api for api in DIALECTS if api not in APIS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Case(fault_cases.Case):
     codes: str = "*"
     settings: dict[str, Any] = field(default_factory=dict)
     memory: int | None = None
-    apis: tuple[str, ...] = (*APIS, *FURTHER)
+    apis: tuple[str, ...] = tuple(DIALECTS)
     range: tuple[float, float] = (0.0, 1.0)
 
     def config(self, api: str, base_url: str) -> dict[str, Any]:
@@ -86,11 +87,13 @@ class Case(fault_cases.Case):
         )
 
 
-def body(value: bytes, kind: str = "application/json") -> Step:
-    return fake.raw(fake.http(200, value, kind=kind))
+def right(name: str, step: Step, codes: str = "", requests: int = 1, **more: Any) -> Case:
+    """An answer that is used as it should be, perhaps after a retry."""
+    script = (step,) if requests == 1 else (step, fake.good())
+    return Case(name, script, "ok", codes, requests, order=BEST_FIRST, **more)
 
 
-def derived(cases: Sequence[fault_cases.Case]) -> Iterator[Case]:
+def derived(cases: Iterable[fault_cases.Case]) -> Iterator[Case]:
     """The cases of language models that hold of any service."""
     for case in cases:
         yield Case(
@@ -106,74 +109,56 @@ def derived(cases: Sequence[fault_cases.Case]) -> Iterator[Case]:
         )
 
 
-def of_type(kind: str) -> Step:
-    return fake.good_but(lambda _, one: [fake.http(200, one, kind=kind)])
-
-
 BROKEN = "connection bad_response response_too_long"
 OF_THEIR_OWN = {"gzip bomb", "forty megabytes", "not modified"}
+FORTY_MEGABYTES = b" " * (40 * 2**20)
+REDIRECTED_BOMB = fake.raw(
+    fake.http(302, fake.bomb(256), {"Content-Encoding": "gzip", "Location": "/"})
+)
 
 TRANSPORT = [
     *derived(
-        [
-            case
-            for case in fault_cases.TRANSPORT
-            if case.status in {"ok", "unchanged"} and case.name not in OF_THEIR_OWN
-        ],
+        case
+        for case in fault_cases.TRANSPORT
+        if case.status in {"ok", "unchanged"} and case.name not in OF_THEIR_OWN
     ),
-    *[
-        Case(name, (of_type(kind),), "ok", "", order=BEST_FIRST)
-        for name, kind in {
-            "another content type": "text/plain",
-            "no content type": "",
-            "another character set": "application/json; charset=utf-16",
-        }.items()
-    ],
-    *[
-        Case(name, (step,), codes=BROKEN, requests=(1, 2))
-        for name, step in {
-            "brotli, not asked for": fake.encoded("br"),
-            "huge header": fake.many_headers(1, 2**18),
-        }.items()
-    ],
+    right("another content type", fake.typed("text/plain")),
+    right("no content type", fake.typed("")),
+    right("another character set", fake.typed("application/json; charset=utf-16")),
+    Case("brotli, not asked for", (fake.encoded("br"),), codes=BROKEN, requests=(1, 2)),
+    Case("huge header", (fake.many_headers(1, 2**18),), codes=BROKEN, requests=(1, 2)),
     Case("gzip bomb", (fake.gzip_bomb(),), codes="response_too_long", memory=120),
-    Case(
-        "forty megabytes",
-        (fake.raw(fake.http(200, b" " * (40 * 2**20))),),
-        codes="response_too_long",
-        memory=120,
-    ),
+    Case("forty megabytes", (fake.body(FORTY_MEGABYTES),), codes="response_too_long", memory=120),
     Case("not modified", (fake.raw(fake.http(304)),), codes="redirected"),
     Case(
         "redirect with a gzip bomb",
-        (fake.raw(fake.http(302, fake.bomb(256), {"Content-Encoding": "gzip", "Location": "/"})),),
+        (REDIRECTED_BOMB,),
         codes="redirected response_too_long",
         memory=120,
         apis=("tei",),
     ),
 ]
 
+REFUSED = {
+    "400": (400, "it cannot be done", "bad_request"),
+    # Passages this short cannot be cut, so it is asked once.
+    "413": (413, "it cannot be done", "too_long"),
+    "422": (422, "it cannot be done", "bad_request"),
+    "424": (424, "it cannot be done", "bad_request"),
+    "no credit": (429, "insufficient_quota: buy more", "quota"),
+    "no balance left": (402, "Insufficient balance", "payment quota"),
+    "content filter": (400, "the request was blocked by our content policy", "content_filter"),
+}
+
 STATUS = [
     *derived(
-        [
-            case
-            for case in fault_cases.STATUS
-            if re.match(r"\d{3}(, (always|once|Retry-After.*))?$", case.name)
-        ],
+        case
+        for case in fault_cases.STATUS
+        if re.match(r"\d{3}(, (always|once|Retry-After.*))?$", case.name)
     ),
     *[
         Case(name, (fake.status(code, message),), codes=codes)
-        for name, code, message, codes in (
-            ("400", 400, "it cannot be done", "bad_request"),
-            # Passages this short cannot be cut, so it is asked once.
-            ("413", 413, "it cannot be done", "too_long"),
-            ("422", 422, "it cannot be done", "bad_request"),
-            ("424", 424, "it cannot be done", "bad_request"),
-            ("no credit", 429, "insufficient_quota: buy more", "quota"),
-            ("no balance left", 402, "Insufficient balance", "payment quota"),
-            ("content filter", 400, "the request was blocked by our content policy",
-             "content_filter"),
-        )
+        for name, (code, message, codes) in REFUSED.items()
     ],
     *[
         Case(f"success {code}", (fake.raw(fake.http(code, b"{}")),), codes="bad_response")
@@ -181,47 +166,70 @@ STATUS = [
     ],
     Case("success without a body", (fake.raw(fake.http(204)),), codes="bad_response"),
     *[
-        Case(
-            f"400 with {name}", (fake.raw(fake.http(400, message)),), codes="bad_request"
-        )
+        Case(f"400 with {name}", (fake.raw(fake.http(400, message)),), codes="bad_request")
         for name, message in fault_cases.BODIES.items()
     ],
     *[
-        Case(
-                f"500 with {name}",
-            (fake.raw(fake.http(500, message)), fake.good()),
-            "ok",
-            "server_error",
-            2,
-            order=BEST_FIRST,
-        )
+        right(f"500 with {name}", fake.raw(fake.http(500, message)), "server_error", 2)
         for name, message in fault_cases.SOME_BODIES.items()
     ],
     Case(
         "error of forty megabytes",
-        (fake.raw(fake.http(500, b"x" * (40 * 2**20))),),
+        (fake.raw(fake.http(500, FORTY_MEGABYTES)),),
         codes="response_too_long server_error",
         requests=(1, 2),
         memory=120,
     ),
-]  # fmt: skip
+]
 
-# What is promised for each answer of RERANK_FAULTS: the report's status, codes, and who has no
-# score. The best candidate, at position 1, is the first row of a right answer.
+# What a rerank API may answer, by the report's status, its codes, and who has no score: functions
+# of the right rows of `index` and `score`; the first is the best candidate's, at position 1.
 FIRST = (1,)
-READ = {
-    "index out of range": ("partial", "unknown_label not_in_reply", FIRST),
-    "index doubled with another score": ("partial", "score_refused", FIRST),
-    "index a string": ("unchanged", "reply_refused", ()),
-    "score not a number": ("partial", "score_refused", FIRST),
-    "score missing": ("partial", "score_refused", FIRST),
-    "scores unsorted": ("ok", "", ()),
-    "fewer results than asked": ("partial", "not_in_reply", (3,)),
-    "more results than asked": ("ok", "unknown_label", ()),
-    "no results": ("unchanged", "reply_refused", ()),
-    "results a mapping": ("unchanged", "reply_refused", ()),
-    "rows are lists": ("unchanged", "reply_refused", ()),
+Answers = dict[str, Callable[[list[Any]], Any]]
+ROWS: dict[tuple[str, str, tuple[int, ...]], Answers] = {
+    ("ok", "", ()): {
+        "scores unsorted": lambda rows: sorted(rows, key=lambda row: row["index"]),
+        "members of all kinds": lambda rows: [
+            {**row, "document": {"text": MARKER}, "x": [None] * 5} for row in rows
+        ],
+    },
+    ("ok", "unknown_label", ()): {
+        "more results than asked": lambda rows: [*rows, *({**row, "index": 99} for row in rows)],
+        "thousands of rows about nothing": lambda rows: [
+            *rows,
+            *({"index": 99 + number, "score": 1} for number in range(5000)),
+        ],
+    },
+    ("partial", "score_refused", FIRST): {
+        "index doubled with another score": lambda rows: [*rows, {**rows[0], "score": 0.001}],
+        "score not a number": lambda rows: [{**rows[0], "score": float("nan")}, *rows[1:]],
+        "score missing": lambda rows: [{"index": rows[0]["index"]}, *rows[1:]],
+    },
+    ("partial", "unknown_label not_in_reply", FIRST): {
+        "index out of range": lambda rows: [{**rows[0], "index": len(rows)}, *rows[1:]],
+    },
+    ("partial", "not_in_reply", (3,)): {"fewer results than asked": lambda rows: rows[:-1]},
+    ("unchanged", "reply_refused", ()): {
+        "all indices from one": lambda rows: [{**row, "index": row["index"] + 1} for row in rows],
+        "all scores NaN": lambda rows: [{**row, "score": float("nan")} for row in rows],
+        "all scores strings": lambda rows: [{**row, "score": str(row["score"])} for row in rows],
+        "no results": lambda rows: [],
+        "results a mapping": lambda rows: {str(row["index"]): row["score"] for row in rows},
+        "rows are lists": lambda rows: [[row["index"], row["score"]] for row in rows],
+    },
 }
+PLACED: dict[tuple[str, str, tuple[int, ...]], Answers] = {
+    ("partial", "score_refused", (0,)): {"a string": lambda scores: ["0.9", *scores[1:]]},
+    ("unchanged", "score_out_of_range", ()): {
+        "logits": lambda scores: [score * 14 - 7 for score in scores]
+    },
+    ("unchanged", "reply_refused", ()): {
+        "one too few": lambda scores: scores[:-1],
+        "nested": lambda scores: [scores],
+        "rows": lambda scores: [{"index": 0, "score": score} for score in scores],
+    },
+}
+"""The same for APIs without indices, by functions of the list of scores."""
 
 ODD_BODIES = {
     "nothing": (b"", "bad_response"),
@@ -234,6 +242,16 @@ ODD_BODIES = {
     "a number of five thousand digits": (b'{"results": ' + b"9" * 5000 + b"}", "bad_response"),
     "megabytes of brackets": (b"{[" * 10**6, "response_too_long"),
 }
+
+
+def by_place(change: Callable[[list[Any]], Any]) -> Step:
+    """A good answer of an API without indices, whose list of scores a function has changed."""
+
+    def make(request: fake.Request) -> Any:
+        rows = sorted(fake.rerank_rows(request), key=lambda row: row["index"])
+        return {"scores": change([row["score"] for row in rows])}
+
+    return fake.answered(make)
 
 
 def rescaled(rows: list[dict[str, Any]], factor: float, shift: float) -> list[dict[str, Any]]:
@@ -257,103 +275,57 @@ def scored(value: str, factor: float = 1, shift: float = 0) -> Step:
     return step
 
 
-WITH_ROWS = tuple(api for api in (*APIS, *FURTHER) if api not in BY_PLACE)
-WITH_NUMBERS = tuple(api for api in WITH_ROWS if api != "vertex")
-"""Those whose indices are numbers."""
+def answers(
+    table: dict[tuple[str, str, tuple[int, ...]], Answers],
+    step: Callable[[Any], Step],
+    apis: tuple[str, ...],
+) -> Iterator[Case]:
+    """The cases of a table, by a step of what its functions make."""
+    for (status, codes, unscored), changes in table.items():
+        for name, change in changes.items():
+            yield Case(name, (step(change),), status, codes, unscored=unscored, apis=apis)
 
 
-def by_place(change: Callable[[list[Any]], Any]) -> Step:
-    """A good answer of an API without indices, whose list of scores a function has changed."""
-
-    def step(request: fake.Request) -> Any:
-        rows = sorted(fake.rerank_rows(request), key=lambda row: row["index"])
-        yield fake.http(200, {"scores": change([row["score"] for row in rows])})
-
-    return step
-
-
-PLACED = {
-    # the status, codes, and who has no score
-    "one too few": (lambda scores: scores[:-1], "unchanged", "reply_refused", ()),
-    "nested": (lambda scores: [scores], "unchanged", "reply_refused", ()),
-    "a string": (lambda scores: ["0.9", *scores[1:]], "partial", "score_refused", (0,)),
-    "rows": (lambda scores: [{"index": 0, "score": one} for one in scores], "unchanged",
-             "reply_refused", ()),
-    "logits": (lambda scores: [one * 14 - 7 for one in scores], "unchanged",
-               "score_out_of_range", ()),
-}  # fmt: skip
+SCORES = {
+    ("partial", "score_refused", FIRST): {
+        f"score {value[:9]}": value for value in ("1e400", "9" * 400, '"high"')
+    },
+    # A whole number of so many digits is none that Python's parser reads.
+    ("unchanged", "bad_response", ()): {"score of five thousand digits": "9" * 5000},
+}
+OUT_OF_RANGE = {"codes": "score_out_of_range", "apis": (*BOUNDED, *SCALED)}
 
 PAYLOAD = [
-    *[
-        Case(f"scores by place: {name}", (by_place(change),), status, code,
-             unscored=unscored, apis=BY_PLACE)
-        for name, (change, status, code, unscored) in PLACED.items()
-    ],
-    *[
-        Case(
-                name,
-            (rerank_answers(change),),
-            *READ.get(name, ("ok partial unchanged", "*"))[:2],
-            unscored=READ[name][2] if name in READ else (),
-            apis=WITH_NUMBERS if name == "index a string" else WITH_ROWS,
-        )
-        for name, change in RERANK_FAULTS.items()
-    ],
-    *[
-        Case(f"score {value[:9]}", (scored(value),), "partial", "score_refused",
-             unscored=FIRST)
-        for value in ("1e400", "9" * 400, '"high"')
-    ],
-    # A whole number of so many digits is none that Python's parser reads.
-    Case("score of five thousand digits", (scored("9" * 5000),),
-         codes="bad_response"),
-    Case("all scores NaN",
-         (rerank_answers(lambda rows: [{**row, "score": float("nan")} for row in rows]),),
-         codes="reply_refused"),
-    Case("all scores strings",
-         (rerank_answers(lambda rows: [{**row, "score": str(row["score"])} for row in rows]),),
-         codes="reply_refused"),
-    Case("all indices from one",
-         (rerank_answers(lambda rows: [{**row, "index": row["index"] + 1} for row in rows]),),
-         codes="reply_refused"),
+    *answers(PLACED, by_place, BY_PLACE),
+    *answers(ROWS, rerank_answers, WITH_ROWS),
+    Case(
+        "index a string",
+        (rerank_answers(lambda rows: [{**row, "index": str(row["index"])} for row in rows]),),
+        codes="reply_refused",
+        apis=WITH_NUMBERS,
+    ),
+    *answers(SCORES, scored, WITH_ROWS),
     *[
         case
-        for name, factor, shift in (("scores of logits", 14, -7), ("one score too high", 1.5, 0))
+        for name, step in {
+            "scores of logits": scaled(14, -7),
+            "one score too high": scaled(1.5, 0),
+        }.items()
         for case in (
-            Case(name, (scaled(factor, shift),), codes="score_out_of_range",
-                 apis=BOUNDED),
-            Case(name, (scaled(factor, shift),), "ok", "scores_read_as_logits",
-                 order=BEST_FIRST, apis=("tei", "infinity"), range=(-20, 20)),
-            Case(name, (scaled(factor, shift),), "ok", "", order=BEST_FIRST,
-                 apis=UNBOUNDED, range=(-20, 20)),
+            Case(name, (step,), codes="score_out_of_range", apis=BOUNDED),
+            right(name, step, "scores_read_as_logits", apis=SCALED, range=(-20, 20)),
+            right(name, step, apis=UNBOUNDED, range=(-20, 20)),
         )
     ],
-    Case("scores of percentages", (scaled(100, 0),), codes="score_out_of_range",
-         apis=(*BOUNDED, "tei", "infinity")),
+    Case("scores of percentages", (scaled(100, 0),), **OUT_OF_RANGE),
+    Case("scores of logits, and one none", (scored("null", 14, -7),), **OUT_OF_RANGE),
+    Case("scores of logits, and one a string", (scored('"0.9"', 14, -7),), **OUT_OF_RANGE),
     *[
-        Case(f"scores of logits, and one {name}", (scored(value, 14, -7),),
-             codes="score_out_of_range", apis=(*BOUNDED, "tei", "infinity"))
-        for name, value in {"none": "null", "a string": '"0.9"'}.items()
-    ],
-    Case("thousands of rows about nothing",
-         (rerank_answers(lambda rows: [*rows, *({"index": 99 + n, "score": 1} for n in range(5000))]
-                         ),), "ok", "unknown_label", order=BEST_FIRST),
-    Case("rows with members of all kinds",
-         (rerank_answers(lambda rows: [
-             {**row, "document": {"text": MARKER}, "x": [None] * 5} for row in rows]),),
-         "ok", "", order=BEST_FIRST),
-    *[
-        Case(f"body: {name}", (body(value),), codes=f"{code} bad_response")
+        Case(f"body: {name}", (fake.body(value),), codes=f"{code} bad_response")
         for name, (value, code) in ODD_BODIES.items()
     ],
-]  # fmt: skip
-
-PAYLOAD = [
-    replace(case, apis=tuple(api for api in case.apis if api not in BY_PLACE))
-    if case.apis == (*APIS, *FURTHER) and not case.name.startswith("body")
-    else case
-    for case in PAYLOAD
 ]
+
 WITH_SPANS = [
     replace(case, name=f"{case.name}, with spans", settings={"spans": True}, apis=("cohere",))
     for case in PAYLOAD
@@ -466,7 +438,3 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
         assert signed == {f"AWS4-HMAC-SHA256 Credential={AWS['AWS_ACCESS_KEY_ID']}"}
     else:
         assert {request.key for request in provider.requests} == {KEY}
-
-
-def test_every_case_has_a_promise():
-    assert set(READ) == set(RERANK_FAULTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 import json
@@ -12,7 +11,8 @@ from operator import attrgetter
 import pytest
 
 import fake_provider as fake
-from reference_systems import SYSTEMS, logged, nodes, says, tactic
+from contract import adapter_of, first
+from reference_systems import SYSTEMS, ids, logged, nodes, says, tactic
 from secondpass import Candidate, Reranker, RerankError, config
 
 every_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
@@ -219,45 +219,11 @@ IN_FRAMEWORKS = {
 }
 
 
-def in_haystack(settings, query, given, options):
-    haystack = pytest.importorskip("haystack")
-    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
-    documents = [
-        haystack.Document(id=one.id, content=one.text, score=one.score, meta={**one.metadata})
-        for one in given
-    ]
-    with contextlib.closing(rankers.SecondPassRanker(settings)) as ranker:
-        outputs = [
-            ranker.run(query=query, documents=documents, **options),
-            asyncio.run(ranker.run_async(query=query, documents=documents, **options)),
-        ]
-    return [
-        ([one.id for one in output["documents"]], output["report"]["status"]) for output in outputs
-    ]
-
-
-def in_llama_index(settings, query, given, options):
-    schema = pytest.importorskip("llama_index.core.schema")
-    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
-    found = [
-        schema.NodeWithScore(
-            node=schema.TextNode(id_=one.id, text=one.text, metadata={**one.metadata}),
-            score=one.score,
-        )
-        for one in given
-    ]
-    with contextlib.closing(postprocessor.SecondPassRerank(settings)) as rerank:
-        outputs = [
-            rerank.rerank_nodes(found, query, **options),
-            asyncio.run(rerank.arerank_nodes(found, query, **options)),
-        ]
-    return [([one.node.node_id for one in ranked], report.status) for ranked, report in outputs]
-
-
 @pytest.mark.parametrize("fault", [False, True])
-@pytest.mark.parametrize("adapter", [in_haystack, in_llama_index])
+@pytest.mark.parametrize("framework", ["haystack", "llama_index"])
 @every_system
-def test_the_library_and_the_adapters_agree(system, adapter, fault, provider):
+def test_the_library_and_the_adapters_agree(system, framework, fault, provider):
+    adapter = adapter_of(framework)
     step, metadata, settings = IN_FRAMEWORKS[system.preset]
     provider.play(fake.status(404) if fault else step)
     method = {"llm": {"base_url": provider.base_url(system.api)}}
@@ -269,8 +235,13 @@ def test_the_library_and_the_adapters_agree(system, adapter, fault, provider):
     with contextlib.closing(Reranker.from_config(configuration)) as reranker:
         ranking = reranker.rerank(system.query, given, **system.options)
     assert ranking.report.status == ("unchanged" if fault else "ok")
-    expected = [item.id for item in ranking], ranking.report.status
-    assert adapter(configuration, system.query, given, system.options) == [expected] * 2
+    documents = [adapter.given(one.text, one.id, one.score, {**one.metadata}) for one in given]
+    with contextlib.closing(adapter.make(configuration)) as component:
+        for mode in ("sync", "async"):
+            way = first(adapter, mode)
+            ranked, report = adapter.run(component, way, system.query, documents, **system.options)
+            assert [adapter.carried(one).id for one in ranked] == ids(ranking)
+            assert report["status"] == ranking.report.status
     assert len({json.dumps(request.body) for request in provider.requests}) == 1
     assert provider.calls == 3
 

@@ -10,7 +10,7 @@ import pytest
 import fake_provider as fake
 from reference_systems import logged, passages, says
 from reference_systems import schema_grades as grades
-from secondpass import Candidate, InputError, config
+from secondpass import Candidate, InputError
 
 PRESET = "graded_passages"
 QUERY = "what is free will?"
@@ -95,23 +95,23 @@ def test_the_order_is_by_grade(provider, make, rank, given, order):
         assert item.metadata == {"author": "anon", "rerank_score": item.rerank_score}
 
 
-def test_what_is_no_grade_is_not_used(provider, make, rank, caplog):
-    provider.play(grades(3, "high", 5))
+@pytest.mark.parametrize(
+    ("reply", "order", "code", "passage"),
+    [
+        ('{"index": 0, "score": 3}, {"index": 1, "score": "high"}, {"index": 2, "score": 5}',
+         (2, 0, 1), "grade_refused", "p1"),
+        ('{"index": 2, "score": 4}, {"index": 1, "score": 8}', (1, 2, 0), "not_in_reply", "p0"),
+    ],
+)  # fmt: skip
+def test_a_passage_without_a_grade_follows(
+    provider, make, rank, caplog, reply, order, code, passage
+):
+    provider.play(says(f'{{"grades": [{reply}]}}'))
     ranking = rank(make(), QUERY, passages(3))
-    assert ranking.order == (2, 0, 1)
+    assert ranking.order == order
     assert [item.status for item in ranking] == ["scored", "scored", "backfilled"]
-    assert ranking.report.status == "partial"
     [issue] = ranking.report.issues
-    assert (issue.code, issue.ids) == ("grade_refused", ("p1",))
-    assert len(logged(caplog)) == 1
-
-
-def test_a_passage_that_is_left_out_follows(provider, make, rank, caplog):
-    provider.play(says('{"grades": [{"index": 2, "score": 4}, {"index": 1, "score": 8}]}'))
-    ranking = rank(make(), QUERY, passages(3))
-    assert ranking.order == (1, 2, 0)
-    [issue] = ranking.report.issues
-    assert (issue.code, issue.ids) == ("not_in_reply", ("p0",))
+    assert (issue.code, issue.ids) == (code, (passage,))
     assert len(logged(caplog)) == 1
 
 
@@ -175,22 +175,7 @@ def test_learn_and_research(provider, make, rank, difficulties):
     assert rank(reranker, QUERY, given, order="learn", top_k=2).order == expected[:2]
 
 
-def test_the_modes_can_be_the_usual_one(provider, make, rank):
-    provider.play(falling(2))
-    learn = config.preset("graded_passages")["orders"]["learn"]
-    given = passages(2, ["advanced", "introductory"])
-    reranker = make(order=learn)
-    assert rank(reranker, QUERY, given).order == (1, 0)
-    assert rank(reranker, QUERY, given, order="research").order == (0, 1)
-
-
 def test_a_mode_that_is_none_is_refused(provider, make, rank):
     with pytest.raises(InputError, match="'learn'"):
         rank(make(), QUERY, passages(2), order="lern")
     assert provider.calls == 0
-
-
-# ---------------------------------------------------------------------- faults
-
-
-# ---------------------------------------------------------------------- frameworks

@@ -156,6 +156,3 @@ def test_at_the_usual_level_nothing_is_logged(provider, make, rank, caplog):
         ranking = rank(make(), QUERY, pages())
     assert logged(caplog) == []
     assert ranking.report.status == "unchanged"
-
-
-# ---------------------------------------------------------------------- frameworks

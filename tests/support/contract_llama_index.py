@@ -42,6 +42,8 @@ class Scripted:
 class Completing(Scripted, CustomLLM):
     """A completion model, as most that people write themselves; it blocks."""
 
+    acomplete = CustomLLM.acomplete
+
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         reply = self.next([ChatMessage(role="user", content=prompt)])
         if isinstance(reply, Odd):

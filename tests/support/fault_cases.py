@@ -7,7 +7,6 @@ them through the core, and the adapters' tests through the adapters.
 from __future__ import annotations
 
 import gzip
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,47 +61,45 @@ class Case:
     order: tuple[int, ...] | None = None
 
 
+UNREADABLE = "bad_response empty_reply reply_refused response_too_long"
+
+
 def fatal(name: str, step: Step, codes: str, **more: Any) -> Case:
     """A fault that asking again cannot help: one request, and the order that came in."""
-    return Case(name, (step,), "unchanged", codes, 1, None, **more)
+    return Case(name, (step,), codes=codes, tokens=None, **more)
 
 
-def passing(name: str, step: Step, codes: str, **more: Any) -> list[Case]:
+def once(name: str, step: Step, codes: str, **more: Any) -> Case:
+    """A fault that is over when asked again."""
+    return Case(name, (step, fake.good()), "ok", codes, 2, **more)
+
+
+def passing(name: str, step: Step, codes: str) -> list[Case]:
     """A fault that may be over when asked again, once and for good."""
-    once = {**more, "tokens": 1}
     return [
-        Case(f"{name}, always", (step,), "unchanged", codes, 2, None, **more),
-        Case(f"{name}, once", (step, fake.good()), "ok", codes, 2, **once),
+        Case(f"{name}, always", (step,), codes=codes, requests=2, tokens=None),
+        once(f"{name}, once", step, codes, tokens=1),
     ]
 
 
-def once(name: str, step: Step, codes: str) -> Case:
-    """A fault that is over when asked again."""
-    return Case(name, (step, fake.good()), "ok", codes, 2)
-
-
-def harmless(name: str, step: Step, **more: Any) -> Case:
+def harmless(name: str, step: Step, tokens: int | None = 1) -> Case:
     """Something unusual that is no fault."""
-    return Case(name, (step,), "ok", "", 1, **{"tokens": 1, **more})
+    return Case(name, (step,), "ok", tokens=tokens)
 
 
 def stalling(name: str, step: Step) -> Case:
     """A server that holds the line: the deadline ends it."""
-    return Case(
-        name, (step,), "unchanged", "deadline timeout", (1, 2), None, limits={"deadline": 0.35}
-    )
+    return unreadable(name, step, "deadline timeout", tokens=None, limits={"deadline": 0.35})
 
 
-def unreadable(name: str, step: Step, **more: Any) -> Case:
-    """A reply of status 200 that is none; asked again at most once."""
-    codes = "bad_response empty_reply reply_refused response_too_long"
-    return Case(name, (step,), "unchanged", codes, (1, 2), **more)
+def unreadable(name: str, step: Step, codes: str = UNREADABLE, **more: Any) -> Case:
+    """What cannot be read; asked again at most once."""
+    return Case(name, (step,), codes=codes, requests=(1, 2), **more)
 
 
-def either(name: str, step: Step, **more: Any) -> Case:
+def either(name: str, step: Step) -> Case:
     """Something that may be read or be refused, as long as it is reported which."""
-    codes = "bad_response reply_refused empty_reply connection response_too_long"
-    return Case(name, (step,), "ok unchanged", codes, (1, 2), **more)
+    return unreadable(name, step, f"{UNREADABLE} connection", status="ok unchanged")
 
 
 def whole(*parts: Any) -> Step:
@@ -138,7 +135,7 @@ TRANSPORT = [
         "100 before it", whole(b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"\r\n", BODY, End.CLOSE)
     ),
     *[
-        Case(name, (fake.raw(wire, End.CLOSE),), codes="connection bad_response", requests=(1, 2))
+        unreadable(name, fake.raw(wire, End.CLOSE), "connection bad_response")
         for name, wire in {
             "no HTTP": b"HELLO THERE 5\r\n\r\n",
             "unknown version": b"HTTP/9.9 200 OK\r\n\r\n",
@@ -153,7 +150,7 @@ TRANSPORT = [
         }.items()
     ],
     *[
-        Case(name, (step,), codes="connection bad_response response_too_long", requests=(1, 2))
+        unreadable(name, step, "connection bad_response response_too_long")
         for name, step in {
             "chunk size that is no number": fake.chunked(b"zz\r\n{}\r\n"),
             "chunk longer than the body": fake.chunked(b"ff\r\n{}", end=[End.CLOSE]),
@@ -161,10 +158,8 @@ TRANSPORT = [
             "huge chunk size": fake.chunked(b"f" * 400 + b"\r\n{}\r\n", end=[End.CLOSE]),
             "gzip that is none": fake.encoded("gzip"),
             "deflate that is none": fake.encoded("deflate"),
-            "gzip that ends early": fake.good_but(
-                lambda _, body: [
-                    fake.http(200, gzip.compress(body)[:-30], {"Content-Encoding": "gzip"})
-                ]
+            "gzip that ends early": with_body(
+                lambda body: gzip.compress(body)[:-30], headers={"Content-Encoding": "gzip"}
             ),
             "gzip bomb": fake.gzip_bomb(),
             "forty megabytes": fake.raw(fake.http(200, b" " * (40 * 2**20))),
@@ -183,20 +178,17 @@ TRANSPORT = [
     stalling("a byte at a time", fake.drip()),
     stalling("white space without end", fake.endless_space()),
     stalling("headers without end", fake.endless_headers()),
-    Case(
+    fatal(
         "silence, and the model's own timeout",
-        (fake.silence(),),
-        codes="timeout",
-        requests=2,
-        tokens=None,
-        llm={"timeout": 0.12},
-    ),
-    Case(
-        "silence once, and the model's own timeout",
-        (fake.silence(), fake.good()),
-        "ok",
+        fake.silence(),
         "timeout",
         requests=2,
+        llm={"timeout": 0.12},
+    ),
+    once(
+        "silence once, and the model's own timeout",
+        fake.silence(),
+        "timeout",
         llm={"timeout": 0.12},
     ),
     *[
@@ -213,13 +205,8 @@ TRANSPORT = [
 QUICKLY = {"Retry-After": "0"}
 
 
-def after(value: str) -> Step:
-    return fake.status(429, headers={"Retry-After": value})
-
-
-def name_of(value: str) -> str:
-    """The same in every process that collects the tests, which a date of now is not."""
-    return re.sub(r"\w+, \d+ \w+ 2\d{3} [\d:]+ GMT", "a date", value)
+def after(value: str, code: int = 429) -> Step:
+    return fake.status(code, headers={"Retry-After": value})
 
 
 BODIES = {
@@ -248,21 +235,12 @@ def is_long(request: fake.Request) -> bool:
     return sum(map(len, request.documents.values())) > 0.75 * sum(len(one.text) for one in LONG)
 
 
-SAYS_INPUT = fake.raw(
-    fake.http(
-        422,
-        {
-            "detail": [
-                {
-                    "type": "extra_forbidden",
-                    "loc": ["body", "temperature"],
-                    "msg": "Extra inputs are not permitted",
-                    "input": f"{MARKER}: my api key is unauthorized, insufficient_quota, safety",
-                }
-            ]
-        },
-    )
-)
+ECHO = {
+    "type": "extra_forbidden",
+    "loc": ["body", "temperature"],
+    "msg": "Extra inputs are not permitted",
+    "input": f"{MARKER}: my api key is unauthorized, insufficient_quota, safety",
+}
 """As servers on FastAPI say it, with what the request held."""
 
 
@@ -315,13 +293,14 @@ STATUS = [
         fresh=True,
         flavours=("anthropic", "compatible", "google"),
     ),
-    Case(
-        "content filter", (fake.content_filtered(),), codes="content_filter", requests=1, fresh=True
-    ),
-    Case(
-        "prompt blocked", (fake.prompt_blocked(),), codes="content_filter", requests=1, fresh=True
-    ),
-    Case("refusal", (fake.refused(),), codes="content_filter", requests=1, fresh=True),
+    *[
+        Case(name, (step,), codes="content_filter", fresh=True)
+        for name, step in {
+            "content filter": fake.content_filtered(),
+            "prompt blocked": fake.prompt_blocked(),
+            "refusal": fake.refused(),
+        }.items()
+    ],
     adapted("schema refused", asks_for_schema, fake.schema_refused(), 2, flavours=KEYED),
     adapted("all JSON refused", lambda r: r.asks_for_json, fake.json_refused(), (2, 3)),
     adapted("temperature refused", fake.has_temperature, fake.temperature_refused(), 2),
@@ -343,7 +322,7 @@ STATUS = [
     ),
     fatal("400 for no reason", fake.status(400), "bad_request", fresh=True),
     fatal("422 for no reason", fake.status(422), "bad_request", fresh=True),
-    insisted("422 that repeats the request", SAYS_INPUT, "*"),
+    insisted("422 that repeats the request", fake.raw(fake.http(422, {"detail": [ECHO]})), "*"),
     *[fatal(f"{code}", fake.status(code), "bad_request", fresh=True) for code in (405, 410, 451)],
     until_cut("too long, until it is cut", fake.too_long(), tokens=1),
     insisted("too long, always", fake.too_long(), "too_long", candidates=LONG),
@@ -367,30 +346,23 @@ STATUS = [
         for code in (500, 502, 503, 504, 507, 520, 529)
         for case in passing(f"{code}", fake.status(code), "server_error")
     ],
-    *[
-        once(f"429, Retry-After: {name_of(value)[:30]!r}", after(value), "rate_limited")
-        for value in ("0.02", "soon", fake.http_date(0))
-    ],
-    *[
-        fatal(f"429, Retry-After: {name_of(value)[:30]!r}", after(value), "rate_limited")
-        for value in ("86400", "Fri, 31 Dec 9999 23:59:59 GMT")
-    ],
-    *[
-        # Numbers that no float holds: as good as none, or for ever.
-        Case(
-            f"429, Retry-After: {value[:9]}", (after(value),), codes="rate_limited", requests=(1, 2)
-        )
-        for value in ("inf", "9" * 400)
-    ],
+    once("429, Retry-After: seconds", after("0.02"), "rate_limited"),
+    once("429, Retry-After: not a number", after("soon"), "rate_limited"),
+    once("429, Retry-After: a date", after(fake.http_date(0)), "rate_limited"),
     once(
         "429, Retry-After in milliseconds",
         fake.status(429, headers={"retry-after-ms": "20"}),
         "rate_limited",
     ),
-    fatal("429, Retry-After beyond the deadline", after("25"), "rate_limited",
-          limits={"deadline": 20}),
-    fatal("503, Retry-After absurd", fake.status(503, headers={"Retry-After": "86400"}),
-          "server_error"),
+    fatal("429, Retry-After: a day", after("86400"), "rate_limited"),
+    fatal("429, Retry-After: in 9999", after("Fri, 31 Dec 9999 23:59:59 GMT"), "rate_limited"),
+    fatal(
+        "429, Retry-After past the deadline", after("25"), "rate_limited", limits={"deadline": 20}
+    ),
+    fatal("503, Retry-After absurd", after("86400", 503), "server_error"),
+    # Numbers that no float holds: as good as none, or for ever.
+    unreadable("429, Retry-After: infinite", after("inf"), "rate_limited"),
+    unreadable("429, Retry-After: of many digits", after("9" * 400), "rate_limited"),
     *[
         # Google's SDK breaks on a body that it cannot read, and the status is lost with it.
         Case(
@@ -402,11 +374,10 @@ STATUS = [
         for name, body in BODIES.items()
     ],
     *[
-        Case(
+        unreadable(
             f"500 with {name}",
-            (fake.raw(fake.http(500, body)),),
-            codes="server_error bad_response connection",
-            requests=(1, 2),
+            fake.raw(fake.http(500, body)),
+            "server_error bad_response connection",
             modes=("sync",),
         )
         for name, body in SOME_BODIES.items()
@@ -422,7 +393,7 @@ STATUS = [
         )
         for name, body in SOME_BODIES.items()
     ],
-]  # fmt: skip
+]
 
 
 def choices(value: Any) -> Step:
@@ -483,11 +454,10 @@ ENVELOPE = [
     unreadable("content a list of nulls", fake.content([None])),
     unreadable("empty text", says(lambda answer: "")),
     unreadable("white space", says(lambda answer: " \n\t\u00a0")),
-    Case(
+    unreadable(
         "cut at the most tokens",
-        (fake.cut_off(),),
-        codes="not_in_reply reply_refused empty_reply",
-        requests=(1, 2),
+        fake.cut_off(),
+        "not_in_reply reply_refused empty_reply",
         status="unchanged partial",
     ),
     unreadable("cut before the first word", fake.cut_off_before_the_first_word()),
@@ -496,7 +466,7 @@ ENVELOPE = [
     harmless("thoughts beside the text", fake.thinking_before()),
     harmless("usage missing", fake.usage(None), tokens=None),
     *[
-        Case(f"usage {name}", (fake.usage(value),), "ok unchanged", requests=(1, 2), tokens=-1)
+        unreadable(f"usage {name}", fake.usage(value), "", status="ok unchanged")
         for name, value in ODD_USAGE.items()
     ],
     harmless("no id", without("id", "responseId", "id")),
@@ -532,31 +502,21 @@ ENVELOPE = [
     either("the JSON twice", with_body(lambda body: body + body)),
     either("a byte order mark", with_body(lambda body: b"\xef\xbb\xbf" + body)),
     either("more after the JSON", with_body(lambda body: body + b" trailing 5")),
-    Case(
+    harmless(
         "finish reason unknown",
-        (
-            fake.by_api(
-                google=fake.changed(lambda r: r["candidates"][0].update(finishReason="ZORK")),
-                anthropic=fake.good_but(
-                    lambda _, body: [fake.http(200, body.replace(b"end_turn", b"zork"))]
-                ),
-                other=fake.changed(lambda r: r["choices"][0].update(finish_reason="zork")),
-            ),
+        fake.by_api(
+            google=fake.changed(lambda r: r["candidates"][0].update(finishReason="ZORK")),
+            anthropic=with_body(lambda body: body.replace(b"end_turn", b"zork")),
+            other=fake.changed(lambda r: r["choices"][0].update(finish_reason="zork")),
         ),
-        "ok",
-        tokens=1,
     ),
-    Case(
+    harmless(
         "two choices",
-        (
-            fake.by_api(
-                google=fake.changed(lambda r: r["candidates"].append(r["candidates"][0])),
-                anthropic=fake.good(),
-                other=fake.changed(lambda r: r["choices"].append(r["choices"][0])),
-            ),
+        fake.by_api(
+            google=fake.changed(lambda r: r["candidates"].append(r["candidates"][0])),
+            anthropic=fake.good(),
+            other=fake.changed(lambda r: r["choices"].append(r["choices"][0])),
         ),
-        "ok",
-        tokens=1,
     ),
 ]
 
@@ -566,191 +526,97 @@ INDEX1 = {"type": "graded", "reply": "pairs", "labels": "index1"}
 LISTWISE = {"type": "listwise"}
 
 
-def read(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED, **more: Any) -> Case:
-    """A reply that is read as if nothing stood around it."""
-    return Case(name, (says(make),), "ok", "", 1, 1, method=method, **more)
+READ = {"status": "ok", "codes": "", "requests": 1, "tokens": 1}
+"""Read as if nothing stood around it."""
+REFUSED = {"status": "unchanged", "codes": "reply_refused empty_reply", "requests": 2, "tokens": 2}
+"""Asked for once more, and refused again."""
+LOST = {"status": "unchanged", "codes": "reply_refused bad_response response_too_long deadline"}
+"""No parser follows it; Google's SDK tries to, and the reply is lost in it."""
+REPORTED = {"status": "ok partial unchanged"}
+"""A fault that need not cost any candidate its place."""
 
 
-def refused(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
-    """A reply that is refused, asked for once more, and refused again."""
-    return Case(name, (says(make),), "unchanged", "reply_refused empty_reply", 2, 2, method=method)
-
-
-def too_deep(name: str, make: Callable[[fake.Answer], str]) -> Case:
-    """Brackets that no parser follows; Google's SDK tries to, and the reply is lost in it."""
-    codes = "reply_refused bad_response"
-    return Case(name, (says(make),), "unchanged", codes, (1, 2), method=GRADED)
-
-
-def bad_value(name: str, value: str) -> Case:
-    """A grade that is none: of the others the order is kept, of this one no score is made."""
-    return Case(
-        f"grade {name}",
-        (says(lambda answer: answer.but_raw(value)),),
-        "partial unchanged",
-        "*",
-        (1, 2),
-        unscored=(0,),
-        method=GRADED,
-    )
-
-
-def in_part(
-    name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED, **more: Any
+def reply(
+    name: str, make: Callable[[fake.Answer], Any], *script: Step, method: Any = GRADED, **more: Any
 ) -> Case:
-    """A reply that says too little or too much: it may be used in part, and that is reported."""
-    return Case(name, (says(make),), "partial unchanged", "*", (1, 2), method=method, **more)
+    """What a model says; unless stated otherwise, it may be used in part, and that is reported."""
+    expected = {"status": "partial unchanged", "codes": "*", "requests": (1, 2), **more}
+    return Case(name, (says(make), *script), method=method, **expected)
 
 
-def reported(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
-    """A reply with a fault that need not cost any candidate its place, but must be reported."""
-    return Case(name, (says(make),), "ok partial unchanged", "*", (1, 2), method=method)
+def prose(_: fake.Answer) -> str:
+    return "I would say 5."
+
+
+def by_index(answer: fake.Answer) -> list[dict[str, Any]]:
+    """The grades as rows by index."""
+    return [{"index": int(label), "score": grade} for label, grade in answer.grades.items()]
 
 
 PAYLOAD = [
     # All that replies may be is in `reply_cases`; here is one of each kind.
-    read("in a fence", lambda a: f"```json\n{a.json}\n```"),
-    read("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}"),
-    refused("thoughts that do not end", lambda a: f"<think>so {a.json}"),
-    refused("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better."),
-    refused("half of it", lambda a: a.json[: len(a.json) // 2]),
-    too_deep("deep nesting", lambda a: "[" * 100_000),
-    too_deep("deep mappings", lambda a: '{"a":' * 50_000 + "1" + "}" * 50_000),
-    Case(
-        "megabytes of prose",
-        (says(lambda a: "no 5 " * 600_000 + "{"),),
-        codes="reply_refused response_too_long",
-        requests=2,
-        method=GRADED,
+    reply("in a fence", lambda a: f"```json\n{a.json}\n```", **READ),
+    reply("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}", **READ),
+    reply("thoughts that do not end", lambda a: f"<think>so {a.json}", **REFUSED),
+    reply("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better.", **REFUSED),
+    reply("half of it", lambda a: a.json[: len(a.json) // 2], **REFUSED),
+    reply("deep nesting", lambda a: "[" * 100_000, **LOST),
+    reply("deep mappings", lambda a: '{"a":' * 50_000 + "1" + "}" * 50_000, **LOST),
+    reply("megabytes of brackets", lambda a: "{[" * 10**6, **LOST),
+    reply("megabytes of prose", lambda a: "no 5 " * 600_000 + "{", **{**LOST, "requests": 2}),
+    reply(
+        *("prose, then a good reply", prose, fake.good()),
+        **{"status": "ok", "codes": "reply_refused", "requests": 2, "tokens": 2},
     ),
-    Case(
-        "megabytes of brackets",
-        (says(lambda a: "{[" * 10**6),),
-        codes="reply_refused response_too_long deadline",
-        requests=(1, 2),
-        method=GRADED,
-    ),
-    Case(
-        "prose, then a good reply",
-        (says(lambda a: "I would say 5."), fake.good()),
-        "ok",
-        "reply_refused",
-        requests=2,
-        tokens=2,
-        method=GRADED,
-    ),
-    Case(
+    reply(
         "prose, and no repair",
-        (says(lambda a: "I would say 5."),),
-        codes="reply_refused",
-        requests=1,
-        tokens=1,
-        method=GRADED,
+        prose,
         limits={"repair": 0},
+        **{**REFUSED, "requests": 1, "tokens": 1},
     ),
-    Case(
-        # Quotation marks that do not end: a reader must not try each of them to the end.
-        "escaped quotes without end",
-        (says(lambda a: '{"' + '\\"' * 20_000),),
-        codes="reply_refused",
-        requests=2,
-        method=GRADED,
-    ),
-    Case(
+    # Quotation marks that do not end: a reader must not try each of them to the end.
+    reply("escaped quotes without end", lambda a: '{"' + '\\"' * 20_000, **REFUSED),
+    reply(
         "quotes and commas without end",
-        (says(lambda a: '{"a": ' + '["' * 20_000 + '",' * 20_000),),
-        codes="reply_refused",
-        requests=2,
-        method=GRADED,
+        lambda a: '{"a": ' + '["' * 20_000 + '",' * 20_000,
+        **REFUSED,
     ),
-    # What stands for a grade.
-    bad_value("NaN", "NaN"),
-    bad_value("of five thousand digits", "9" * 5000),
-    in_part("all grades null", lambda a: dict.fromkeys(a.labels)),
+    # What stands for a grade: of the others the order is kept, of this one no score is made.
+    reply("grade NaN", lambda a: a.but_raw("NaN"), unscored=(0,)),
+    reply("grade of five thousand digits", lambda a: a.but_raw("9" * 5000), unscored=(0,)),
+    reply("all grades null", lambda a: dict.fromkeys(a.labels)),
     # Whose grade it is.
-    in_part("one missing", lambda a: {x: a.grades[x] for x in a.labels[1:]}, unscored=(0,)),
-    reported(
+    reply("one missing", lambda a: {x: a.grades[x] for x in a.labels[1:]}, unscored=(0,)),
+    reply(
         "thousands that are unknown besides",
         lambda a: {**a.grades, **{f"z{n}": 1 for n in range(2000)}},
+        **REPORTED,
     ),
     # Rows.
-    read("rows", lambda a: {"grades": a.pairs()}, PAIRS),
-    refused("rows that are nulls", lambda a: {"grades": [None, None]}, PAIRS),
-    in_part("no rows", lambda a: {"grades": []}, PAIRS),
-    read(
-        "rows by index",
-        lambda a: {"grades": [{"index": int(x), "score": g} for x, g in a.grades.items()]},
-        INDEX1,
-    ),
-    in_part(
+    reply("rows", lambda a: {"grades": a.pairs()}, method=PAIRS, **READ),
+    reply("rows that are nulls", lambda a: {"grades": [None, None]}, method=PAIRS, **REFUSED),
+    reply("no rows", lambda a: {"grades": []}, method=PAIRS),
+    reply("rows by index", lambda a: {"grades": by_index(a)}, method=INDEX1, **READ),
+    reply(
         "an index out of range",
-        lambda a: {
-            "grades": [
-                {"index": 7, "score": 9},
-                *({"index": int(x), "score": g} for x, g in [*a.grades.items()][1:]),
-            ]
-        },
-        INDEX1,
+        lambda a: {"grades": [{"index": 7, "score": 9}, *by_index(a)[1:]]},
+        method=INDEX1,
     ),
     # Orders.
-    read("an order", lambda a: {"ranking": a.ranking}, LISTWISE),
-    in_part("an order with one missing", lambda a: {"ranking": a.ranking[:-1]}, LISTWISE),
-    in_part("an order of strangers", lambda a: {"ranking": ["x?", "y?"]}, LISTWISE),
-    reported(
-        "an order with one doubled", lambda a: {"ranking": [*a.ranking, a.ranking[0]]}, LISTWISE
+    reply("an order", lambda a: {"ranking": a.ranking}, method=LISTWISE, **READ),
+    reply("an order with one missing", lambda a: {"ranking": a.ranking[:-1]}, method=LISTWISE),
+    reply("an order of strangers", lambda a: {"ranking": ["x?", "y?"]}, method=LISTWISE),
+    reply(
+        "an order with one doubled",
+        lambda a: {"ranking": [*a.ranking, a.ranking[0]]},
+        method=LISTWISE,
+        **REPORTED,
     ),
 ]
-
-POINTWISE = {"type": "pointwise"}
-WITH_LOGPROBS = ("openai", "google", "compatible")
-
-
-def pointwise(
-    name: str, *script: Step, status: str = "unchanged", codes: str = "no_logprobs", **more: Any
-) -> Case:
-    """What may come back where each of the six candidates is asked about alone."""
-    usual = {"requests": 6, "flavours": WITH_LOGPROBS, "method": POINTWISE}
-    return Case(name, script, status, codes, **{**usual, **more})
-
-
-def without_logprobs(reply: Any) -> None:
-    """Take the log probabilities out of an envelope."""
-    for choice in reply.get("choices", reply.get("candidates", [])):
-        choice.pop("logprobs", None)
-        choice.pop("logprobsResult", None)
-
-
-def positive_logprobs(reply: Any) -> None:
-    """Probabilities in the place of their logarithms."""
-    for choice in reply.get("choices", []):
-        choice["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 0.75
-    for candidate in reply.get("candidates", []):
-        candidate["logprobsResult"]["topCandidates"][0]["candidates"][0]["logProbability"] = 0.75
-
-
-NEITHER = fake.replying("Sure", {"Sure": 0.75, "Maybe": 0.125}, {"": 1.0})
-
-LOGPROBS = [
-    pointwise("answers", fake.good(), status="ok", codes="", tokens=6),
-    pointwise("a temporary error", fake.status(503), fake.good(), status="ok",
-              codes="server_error", requests=7, tokens=6),
-    pointwise("rejected", fake.logprobs_refused(), codes="logprobs_refused", requests=(1, 6),
-              tokens=None, fresh=True),
-    pointwise("left out", fake.changed(without_logprobs), tokens=6),
-    pointwise("left out once", fake.changed(without_logprobs), fake.good(), status="partial"),
-    pointwise("no logarithms", fake.changed(positive_logprobs)),
-    pointwise("of another text", fake.replying("Yes", {"Okay": 0.75, "Yes": 0.125})),
-    pointwise("of other words", NEITHER, codes="reply_refused", requests=12, tokens=12),
-    pointwise("of other words once", NEITHER, fake.good(), status="ok", codes="reply_refused",
-              requests=7, tokens=7),
-    pointwise("of nothing", fake.replying("", {"": 1.0}), codes="empty_reply", requests=12),
-    pointwise("of grades", says(lambda a: a.json), codes="no_logprobs"),
-]  # fmt: skip
 
 GROUPS = {
     "transport": TRANSPORT,
     "status": STATUS,
     "envelope": ENVELOPE,
     "payload": PAYLOAD,
-    "logprobs": LOGPROBS,
 }

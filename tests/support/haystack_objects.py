@@ -140,34 +140,9 @@ def asking(*names: str) -> Result:
     return {name: {"query": CASTLES} for name in names}
 
 
-def with_run(pipeline: Pipeline, data: Result, **more: Any) -> Result:
-    return pipeline.run(data, **more)
-
-
-def with_run_async(pipeline: Pipeline, data: Result, **more: Any) -> Result:
-    return asyncio.run(pipeline.run_async(data, **more))
-
-
-def with_generator(pipeline: Pipeline, data: Result, **more: Any) -> Result:
-    async def last() -> Result:
-        partials = [one async for one in pipeline.run_async_generator(data, **more)]
-        return partials[-1]
-
-    return asyncio.run(last())
-
-
-def with_stream(pipeline: Pipeline, data: Result, **more: Any) -> Result:
-    async def result() -> Result:
-        handle = pipeline.stream(data, **more)
-        async for _ in handle:
-            pass
-        return handle.result
-
-    return asyncio.run(result())
-
-
 Way = Callable[..., Result]
-WAYS: list[Way] = [with_run, with_run_async, with_generator]
-if hasattr(Pipeline, "stream"):  # since Haystack 3
-    WAYS.append(with_stream)
-every_way = pytest.mark.parametrize("way", WAYS, ids=[way.__name__ for way in WAYS])
+WAYS: dict[str, Way] = {
+    "run": Pipeline.run,
+    "run_async": lambda pipeline, *data, **more: asyncio.run(pipeline.run_async(*data, **more)),
+}
+every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

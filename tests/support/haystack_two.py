@@ -6,20 +6,16 @@ closes its components, and no chat generator for tests.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import haystack
-import pytest
 from haystack import component, default_from_dict, default_to_dict
 from haystack.components.generators import chat
 from haystack.dataclasses import ChatMessage
 from haystack.document_stores.in_memory import InMemoryDocumentStore
-from haystack.utils import deserialize_callable, serialize_callable
 
 IS_INSTALLED = hasattr(haystack, "AsyncPipeline")
-needs_three = pytest.mark.skipif(IS_INSTALLED, reason="needs Haystack 3")
 
 if IS_INSTALLED:
 
@@ -38,18 +34,19 @@ if IS_INSTALLED:
 
     @component
     class MockChatGenerator:
-        """Gives replies one after the other, or those of a function."""
+        """Gives replies one after the other."""
 
         def __init__(
             self,
             responses: str | ChatMessage | Sequence[str | ChatMessage] = (),
             *,
-            response_fn: Callable[..., Any] | None = None,
             model: str = "mock-model",
         ) -> None:
             given = [responses] if isinstance(responses, (str, ChatMessage)) else responses
-            self.responses = [_message(one) for one in given]
-            self.response_fn = response_fn
+            self.responses = [
+                one if isinstance(one, ChatMessage) else ChatMessage.from_assistant(one)
+                for one in given
+            ]
             self.model = model
             self.calls = 0
 
@@ -57,7 +54,6 @@ if IS_INSTALLED:
             return default_to_dict(
                 self,
                 responses=[one.to_dict() for one in self.responses],
-                response_fn=self.response_fn and serialize_callable(self.response_fn),
                 model=self.model,
             )
 
@@ -65,16 +61,10 @@ if IS_INSTALLED:
         def from_dict(cls, data: dict[str, Any]) -> MockChatGenerator:
             values = data["init_parameters"]
             values["responses"] = [ChatMessage.from_dict(one) for one in values["responses"]]
-            if values["response_fn"]:
-                values["response_fn"] = deserialize_callable(values["response_fn"])
             return default_from_dict(cls, data)
 
         @component.output_types(replies=list[ChatMessage])
         def run(self, messages: list[ChatMessage], tools: Any = None, **_: Any) -> dict[str, Any]:
-            if self.response_fn is not None:
-                wants_tools = len(inspect.signature(self.response_fn).parameters) > 1
-                arguments = (messages, tools) if wants_tools else (messages,)
-                return {"replies": [_message(self.response_fn(*arguments))]}
             self.calls += 1
             return {"replies": [self.responses[(self.calls - 1) % len(self.responses)]]}
 
@@ -83,10 +73,6 @@ if IS_INSTALLED:
             self, messages: list[ChatMessage], tools: Any = None, **_: Any
         ) -> dict[str, Any]:
             return self.run(messages, tools)
-
-
-def _message(reply: str | ChatMessage) -> ChatMessage:
-    return reply if isinstance(reply, ChatMessage) else ChatMessage.from_assistant(reply)
 
 
 def install() -> None:

@@ -98,11 +98,17 @@ class Scripted(FunctionCallingLLM):
         )
 
     def _prepare_chat_with_tools(
-        self, tools: Sequence[Any], chat_history: Any = None, tool_required: bool = False, **_: Any
+        self,
+        tools: Sequence[Any],
+        user_msg: Any = None,
+        chat_history: Any = None,
+        tool_required: bool = False,
+        **_: Any,
     ) -> dict[str, Any]:
         self._required.append(tool_required)
+        asked = [] if user_msg is None else [ChatMessage(role="user", content=str(user_msg))]
         return {
-            "messages": chat_history,
+            "messages": [*(chat_history or ()), *asked],
             "tools": [tool.metadata.to_openai_tool() for tool in tools],
         }
 
@@ -119,7 +125,7 @@ class Scripted(FunctionCallingLLM):
             raise said
         extra: dict[str, Any] = {}
         if isinstance(said, dict) and tools:
-            extra, said = {"tool_calls": [said]}, ""
+            extra, said = {"tool_calls": [(tools[0]["function"]["name"], said)]}, ""
         text = said if isinstance(said, str) else json.dumps(said)
         message = ChatMessage(role="assistant", content=text, additional_kwargs=extra)
         raw = {"usage": self.usage, "choices": [{"finish_reason": self.finish_reason}]}
@@ -133,7 +139,9 @@ class Scripted(FunctionCallingLLM):
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
         calls = response.message.additional_kwargs.get("tool_calls", [])
-        return [ToolSelection(tool_id="1", tool_name="answer", tool_kwargs=call) for call in calls]
+        return [
+            ToolSelection(tool_id="1", tool_name=name, tool_kwargs=said) for name, said in calls
+        ]
 
     def _not_here(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError

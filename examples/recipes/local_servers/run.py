@@ -41,10 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ[VARIABLES[options.server.removesuffix("_chat")]] = address + path
         found = HybridRetriever(handbook.passages()).retrieve(options.question, 10, "lexical")
         reranker = Reranker.from_config(HERE / f"{options.server}.yaml")
-        try:
-            handbook.show(reranker.rerank(options.question, found))
-        finally:
-            reranker.close()
+        stack.callback(reranker.close)
+        handbook.show(reranker.rerank(options.question, found))
     return 0
 
 

@@ -8,7 +8,7 @@ import tiny_models
 from remembered_model import remember
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
+def pytest_ignore_collect() -> None:
     """Prepare Haystack before test modules import it, in the processes that run tests.
 
     It takes seconds to import, which the one that distributes tests to others is spared.
@@ -16,8 +16,6 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     import haystack_two
 
     haystack_two.install()
-    # Its embedders for tests came with Haystack 3.
-    return (haystack_two.IS_INSTALLED and collection_path.name == "test_retrievers.py") or None
 
 
 @pytest.fixture(autouse=True)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from haystack import Pipeline
 
-import haystack_two
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 
 PROJECT = Path(__file__).resolve().parents[1]
-
-
-# ---------------------------------------------------------------------- the distribution
 
 
 def test_only_the_namespace_leaf_is_packaged() -> None:
@@ -38,38 +31,10 @@ def test_the_distribution_is_the_core_s_twin() -> None:
     assert needed == {"haystack-ai>=2.31", f"secondpass=={core}"}
 
 
-# ---------------------------------------------------------------------- where it is defined
-
-
 def test_the_class_is_defined_in_the_namespace_of_integrations() -> None:
     module = "haystack_integrations.components.rankers.secondpass.ranker"
     assert SecondPassRanker.__module__ == module
     assert SecondPassRanker("lexical").to_dict()["type"] == f"{module}.SecondPassRanker"
-
-
-# With Haystack 3, pipelines/test_serialisation.py loads many in another process every time.
-@((lambda test: test) if haystack_two.IS_INSTALLED else pytest.mark.long)
-def test_pipelines_load_without_an_allow_list() -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker("lexical", top_k=1))
-    program = (
-        "import sys; from haystack import Document, Pipeline\n"
-        "pipeline = Pipeline.loads(sys.stdin.read())\n"
-        "documents = [Document(content='market'), Document(content='castle')]\n"
-        "result = pipeline.run({'ranker': {'query': 'castle', 'documents': documents}})\n"
-        "print(*(document.content for document in result['ranker']['documents']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input=pipeline.dumps(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.split() == ["castle"], done.stderr
-
-
-# ---------------------------------------------------------------------- 11, 12
 
 
 def test_every_parameter_is_documented_in_haystack_s_form() -> None:

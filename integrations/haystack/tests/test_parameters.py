@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from haystack.components.builders import PromptBuilder
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.device import Device, DeviceMap
 
-from contract import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_objects import BY_INDEX, CROSS_ENCODER, QUERY, Says, both, four, ids, indices
-from secondpass import ConfigurationError, Reranker
+from secondpass import ConfigurationError
 
 DEFAULTS: dict[str, Any] = {
     name: parameter.default
@@ -82,6 +82,10 @@ def test_each_parameter_is_a_setting_and_is_saved(
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"meta_fields_to_embed": "title"}, "meta_fields_to_embed.*list of metadata keys"),
+    *[
+        ({"meta_fields_to_embed": ["title", name]}, f"'{name}' is the document's own")
+        for name in ("text", "id", "score")
+    ],
     ({"embedding_separator": None}, "embedding_separator: must be a str"),
     ({"meta_prefix": None}, "meta_prefix: must be a str"),
     ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
@@ -110,43 +114,10 @@ def test_several_devices_are_refused_with_a_hint() -> None:
 @pytest.mark.parametrize("reranker", ["default", CROSS_ENCODER])
 def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
     ranker = SecondPassRanker(reranker, token=Secret.from_token("hf_abc"))
-    with pytest.raises(ValueError, match="environment variable") as raised:
-        ranker.to_dict()
-    assert "hf_abc" not in str(raised.value) + repr(ranker.reranker)
-
-
-TWICE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    # a parameter, the setting that is the same, its place
-    ({"scale_score": True}, {"activation": "none"}, "method.activation"),
-    ({"token": Secret.from_env_var("A")}, {"token_env": "B"}, "method.token_env"),
-    ({"model_kwargs": {"a": 1}}, {"model_kwargs": {"b": 2}}, "method.model_kwargs"),
-    ({"device": ComponentDevice.from_str("cpu")}, {"device": "cpu"}, "method.device"),
-]
-
-
-@pytest.mark.parametrize(("flat", "own", "place"), TWICE)
-def test_a_parameter_that_would_be_lost_is_refused(
-    flat: dict[str, Any], own: dict[str, Any], place: str
-) -> None:
-    (name,) = flat
-    config = {"method": {"type": "cross_encoder", **own}}
-    staged = {"method": {"type": "cascade", "stages": ["lexical", {"type": "cross_encoder"}]}}
-    refused: list[tuple[Any, str]] = [
-        (config, rf"mapping.*'{place}'.*keep one"),
-        (Reranker.from_config(config), rf"ready Reranker.*'{place}'"),
-        ("lexical", "the method 'lexical' has no such"),
-        (staged, "'cascade'.*its stages do"),
-        ({"method": Numbers()}, "[Nn]umbers.*its own settings"),
-    ]
-    for reranker, message in refused:
-        with pytest.raises(ConfigurationError, match=f"{name}: .*{message}"):
-            SecondPassRanker(reranker, **flat)
-
-
-@pytest.mark.parametrize("names", ["title", ["title", "text"], ["id"], ["score"]])
-def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
-    with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
-        SecondPassRanker("lexical", meta_fields_to_embed=names)
+    for write in (ranker.to_dict, lambda: pickle.dumps(ranker)):
+        with pytest.raises(ValueError, match="environment variable") as raised:
+            write()
+        assert "hf_abc" not in str(raised.value) + repr(vars(ranker))
 
 
 # ---------------------------------------------------------------------- prompts

@@ -33,6 +33,12 @@ class NamedSpan:
         self.attributes[key] = value
 
 
+def traced(monkeypatch: pytest.MonkeyPatch, span: object) -> None:
+    """Make a span the current one."""
+    module = SimpleNamespace(get_current_span=lambda: span)
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", module)
+
+
 @pytest.mark.parametrize(
     ("settings", "documents", "top_k"),
     [
@@ -47,22 +53,17 @@ def test_a_configured_top_k_is_added_to_the_span_of_the_run(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], documents: int, top_k: int
 ) -> None:
     ranker = SecondPassRanker(**{"reranker": "lexical", **settings})
-    for name in ("run", "run_async"):
-        span = NamedSpan(f"SecondPassRanker.{name}")
-        monkeypatch.setitem(
-            sys.modules, "opentelemetry.trace", SimpleNamespace(get_current_span=lambda s=span: s)
-        )
-        result = getattr(ranker, name)(QUERY, four()[:documents])
-        if name == "run_async":
-            asyncio.run(result)
-        assert span.attributes == {"reranker.top_k": top_k}
+    spans = [NamedSpan(f"SecondPassRanker.{name}") for name in ("run", "run_async")]
+    traced(monkeypatch, spans[0])
+    ranker.run(QUERY, four()[:documents])
+    traced(monkeypatch, spans[1])
+    asyncio.run(ranker.run_async(QUERY, four()[:documents]))
+    assert [span.attributes for span in spans] == [{"reranker.top_k": top_k}] * 2
 
 
 @pytest.mark.parametrize("span", [NamedSpan("GET /search"), object()], ids=["other", "no name"])
 def test_other_spans_are_left_alone(monkeypatch: pytest.MonkeyPatch, span: Any) -> None:
-    monkeypatch.setitem(
-        sys.modules, "opentelemetry.trace", SimpleNamespace(get_current_span=lambda: span)
-    )
+    traced(monkeypatch, span)
     SecondPassRanker("lexical", top_k=2).run(QUERY, four())
     assert not getattr(span, "attributes", None)
 

@@ -7,7 +7,6 @@ the real ones. Their LLM is scripted, and of one mind whichever form it is asked
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,10 +16,6 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
-from llama_index.core.llms import LLMMetadata
-from llama_index.core.llms.function_calling import FunctionCallingLLM
-from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.postprocessor import (
     LLMRerank,
     SentenceTransformerRerank,
@@ -31,7 +26,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_objects import ids
+from llama_objects import Said, Scripted, ids, scripted
 from tiny_models import write_classifier
 
 QUERY = "wombats"
@@ -51,41 +46,17 @@ def best_first(passages: Passages) -> list[int]:
     return sorted(passages, key=lambda number: -grade_of(passages[number]))
 
 
-class OneMind(FunctionCallingLLM):
-    """Grades the same passages alike in every form that it is asked in."""
+def one_mind(*, calls_tools: bool = False, least: int = 0) -> Scripted:
+    """Grades the same passages alike in every form that it is asked in.
 
-    calls_tools: bool = False
-    least: int = 0
-    """Passages of a lower grade are not named, where the prompt does not ask for all."""
+    Passages of a grade below ``least`` are not named, where the prompt does not ask for all.
+    """
 
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(is_chat_model=True, is_function_calling_model=self.calls_tools)
-
-    def _prepare_chat_with_tools(
-        self, tools: Sequence[Any], chat_history: Any = None, user_msg: Any = None, **kwargs: Any
-    ) -> dict[str, Any]:
-        messages = list(chat_history or ())
-        if user_msg is not None:
-            messages.append(ChatMessage(role="user", content=str(user_msg)))
-        return {"messages": messages, "tool": tools[0].metadata.name}
-
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        words = "\n".join(message.content or "" for message in messages)
-        said, name = self._said(words), kwargs.get("tool")
-        extra = {"calls": [(name, said)]} if name is not None else {}
-        content = "" if extra else said if isinstance(said, str) else json.dumps(said)
-        message = ChatMessage(role="assistant", content=content, additional_kwargs=extra)
-        return ChatResponse(message=message)
-
-    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return self.chat(messages, **kwargs)
-
-    def _said(self, words: str) -> Any:
-        if ours := re.findall(r'<doc id="([^"]*)">(.*?)</doc>', words, re.DOTALL):
+    def said(ours: dict[str, str], words: str) -> Said:
+        if ours:
             if '"ranking"' in words:
-                return {"ranking": sorted(dict(ours), key=lambda one: -grade_of(dict(ours)[one]))}
-            return {label: grade_of(text) for label, text in ours}
+                return {"ranking": sorted(ours, key=lambda one: -grade_of(ours[one]))}
+            return {label: grade_of(text) for label, text in ours.items()}
         if results := re.findall(r"^\[(\d+)\] (.*)$", words, re.MULTILINE):
             passages = {int(number): text for number, text in results}
             return " > ".join(f"[{number}]" for number in best_first(passages))
@@ -94,28 +65,17 @@ class OneMind(FunctionCallingLLM):
         passages = {
             int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)
         }
-        named = [one for one in best_first(passages) if grade_of(passages[one]) >= self.least]
-        if self.calls_tools:
-            return {
-                "documents": [
-                    {"document_number": one, "relevance": grade_of(passages[one])} for one in named
-                ]
-            }
-        return "\n".join(f"Doc: {one}, Relevance: {grade_of(passages[one])}" for one in named)
-
-    def get_tool_calls_from_response(
-        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
-    ) -> list[ToolSelection]:
-        return [
-            ToolSelection(tool_id="1", tool_name=name, tool_kwargs=said)
-            for name, said in response.message.additional_kwargs.get("calls", [])
+        named = [
+            {"document_number": one, "relevance": grade_of(passages[one])}
+            for one in best_first(passages)
+            if grade_of(passages[one]) >= least
         ]
+        if calls_tools:
+            return {"documents": named}
+        rows = "Doc: {document_number}, Relevance: {relevance}"
+        return "\n".join(rows.format(**row) for row in named)
 
-    def _not_here(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    complete = stream_chat = stream_complete = _not_here
-    acomplete = astream_chat = astream_complete = _not_here
+    return scripted(said, calls_tools=calls_tools)
 
 
 def nodes_of(grades: Sequence[int]) -> list[NodeWithScore]:
@@ -156,7 +116,7 @@ grades_of_all = st.lists(st.integers(1, 10), min_size=1, max_size=12)
 @given(grades=grades_of_all, batch=batches, top_n=numbers)
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
 def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: int) -> None:
-    llm = OneMind(calls_tools=peer is StructuredLLMRerank)
+    llm = one_mind(calls_tools=peer is StructuredLLMRerank)
     theirs = peer(llm=llm, choice_batch_size=batch, top_n=top_n)
     ours = SecondPassRerank(
         LLM_RERANK, llm=llm, choice_batch_size=batch, top_n=top_n, metadata_mode=MetadataMode.LLM
@@ -168,7 +128,7 @@ def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: in
 
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
 def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> None:
-    llm = OneMind(calls_tools=peer is StructuredLLMRerank, least=4)
+    llm = one_mind(calls_tools=peer is StructuredLLMRerank, least=4)
     grades = [2, 9, 4, 10, 1, 7, 3, 8]
     theirs = peer(llm=llm, choice_batch_size=10, top_n=10)
     ours = SecondPassRerank(LLM_RERANK, llm=llm, similarity_cutoff=4)
@@ -181,7 +141,7 @@ def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> Non
 @settings(max_examples=settings().max_examples // 4)
 @given(grades=st.lists(st.integers(0, 99), max_size=15), top_n=numbers)
 def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
-    llm = OneMind()
+    llm = one_mind()
     theirs = RankGPTRerank(llm=llm, top_n=top_n)
     ours = SecondPassRerank(RANK_GPT, llm=llm, top_n=top_n)
     expected = ids(theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, LLMMetadata
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.evaluation import RetrieverEvaluator
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor import (
     LongContextReorder,
@@ -22,7 +22,6 @@ from llama_index.core.postprocessor import (
     SimilarityPostprocessor,
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import (
     NodeRelationship,
     NodeWithScore,
@@ -31,8 +30,9 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from pydantic import Field
 
+from contract import says
+from contract_llama_index import ADAPTER
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_objects import Callbacks, ids, plain
 
@@ -70,22 +70,6 @@ class Retrieved(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [node.model_copy(deep=True) for node in self.nodes]
-
-
-class Scripted(CustomLLM):
-    """A completion model whose replies come from a function."""
-
-    script: Callable[[str], str] = Field(exclude=True)
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="scripted", context_window=16000)
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=self.script(prompt))
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
 
 
 def nodes_of(*names: str) -> list[NodeWithScore]:
@@ -182,35 +166,7 @@ def test_each_engine_gets_events_of_its_postprocessor() -> None:
         assert len(scorer.queries) == 2 * count  # the method is still the same
 
 
-# ---------------------------------------------------------------------- behind other retrievers
-
-
-@pytest.mark.parametrize("mode", ["reciprocal_rerank", "dist_based_score", "simple"])
-@pytest.mark.parametrize("use_async", [False, True])
-def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
-    def fusion() -> QueryFusionRetriever:
-        return QueryFusionRetriever(
-            [
-                Retrieved(*nodes_of("car", "owl", "red", "bear")),
-                Retrieved(*nodes_of("fox", "red", "tea", "car")),
-            ],
-            llm=Scripted(script=lambda prompt: "red panda food\nbamboo"),
-            num_queries=3,
-            mode=mode,
-            use_async=use_async,
-            similarity_top_k=6,
-        )
-
-    scorer = Overlap()
-    response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
-    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
-    assert len(fused) == 6
-    assert ids(response.source_nodes)[:2] == ["red", "bear"]
-    assert sorted(ids(response.source_nodes)) == sorted(fused)
-    assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
-    for node in response.source_nodes:
-        assert node.metadata["retrieval_score"] == fused[node.node_id]
-
+# ---------------------------------------------------------------------- chats and evaluations
 
 CHATS: dict[str, Callable[[Any, str], Any]] = {
     "chat": lambda engine, message: engine.chat(message),
@@ -218,8 +174,10 @@ CHATS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-def chatted(prompt: str) -> str:
-    return QUERY if "Standalone question:" in prompt else prompt
+def chatted(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The condensed question; else what the model was shown."""
+    shown = messages[-1]["content"]
+    return says(QUERY if "Standalone question:" in shown else shown)
 
 
 @pytest.mark.parametrize("chat", CHATS.values(), ids=CHATS)
@@ -233,7 +191,7 @@ def test_chat_engine_ranks_for_its_condensed_question(
     scorer = Overlap()
     engine = kind.from_defaults(
         Retrieved(*nodes_of()),
-        llm=Scripted(script=chatted),
+        llm=ADAPTER.llm("Completing", chatted),
         # The default one keeps a connection to a data base open.
         memory=ChatMemoryBuffer.from_defaults(
             chat_history=[ChatMessage(role="user", content="What do pandas eat?")], token_limit=4000

@@ -40,18 +40,6 @@ def test_every_prompt_has_a_name(method: Any, prefixes: list[str], fallback: lis
         assert words[name.rsplit("_", 2)[-2]] in prompt.template
 
 
-def sent(prompts: dict[str, Any], **says: Any) -> tuple[str, str]:
-    """The system prompt and the user's message that the LLM is then sent."""
-    llm = scripted(**says)
-    reranker = asking("graded", llm)
-    reranker.update_prompts(prompts)
-    ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)
-    assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
-    system, user = llm._asked[0]
-    assert (system.role.value, user.role.value) == ("system", "user")
-    return system.content or "", user.content or ""
-
-
 INSTRUCTIONS = [
     PromptTemplate("Grade {count} for the zoo, {lowest} to {highest}."),
     PromptTemplate("Grade {count} for {whom}, {lowest} to {highest}.").partial_format(
@@ -75,10 +63,26 @@ INSTRUCTIONS = [
 
 @pytest.mark.parametrize("prompt", INSTRUCTIONS)
 def test_an_instruction_of_every_kind_is_what_is_sent(prompt: Any) -> None:
-    _, user = sent({"instruction_prompt": prompt})
+    llm = scripted()
+    reranker = asking("graded", llm)
+    reranker.update_prompts({"instruction_prompt": prompt})
+    ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)
+    assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
+    user = llm._asked[0][1].content or ""
     assert "Grade 5 for the zoo, 0 to 10." in user
     assert "Judge each by itself" not in user
     assert user.count("<doc ") == 5
+
+
+def test_prompts_of_stages_and_fallbacks_are_theirs_alone() -> None:
+    stages = [{"type": "graded"}, {"type": "listwise", "depth": 5}]
+    config = {"method": {"type": "cascade", "stages": stages}, "fallback": ["lexical", "graded"]}
+    reranker = SecondPassRerank(config, llm=scripted())
+    before = reranker.get_prompts()
+    for name in ("stage_1_system_prompt", "fallback_1_instruction_prompt"):
+        reranker.update_prompts({name: PromptTemplate(f"For {name}.")})
+        before[name] = PromptTemplate(f"For {name}.")
+        assert reranker.get_prompts() == before
 
 
 def test_passages_are_never_read_as_templates() -> None:

@@ -85,16 +85,13 @@ console.log(await without.rerank("cats", []).catch((error) => error.message));
 """
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """What the script prints in Node, which takes half a second to start."""
-    if shutil.which("node") is None:
-        pytest.skip("needs Node")
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+def test_from_node(tmp_path):
     script = SCRIPT % (
         CLIENT.as_uri(),
         json.dumps(["--preset", "lexical"]),
         json.dumps(CANDIDATES),
-        json.dumps(str(tmp_path_factory.mktemp("empty"))),
+        json.dumps(str(tmp_path)),  # without the command
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -105,16 +102,9 @@ def printed(tmp_path_factory):
         timeout=120,
         check=True,
     )
-    return done.stdout.splitlines()
-
-
-def test_from_node(printed):
-    orders, length, failed, _ = printed
+    orders, length, failed, without_the_command = done.stdout.splitlines()
     assert length == "7"
     assert json.loads(orders)[0][0] == "c"
     assert [sorted(order) for order in json.loads(orders)] == [["a", "b", "c"]] * 3
     assert failed == "secondpass rerank has ended; its standard error says why"
-
-
-def test_from_node_without_the_command(printed):
-    assert printed[-1] == "spawn secondpass ENOENT"
+    assert without_the_command == "spawn secondpass ENOENT"

@@ -12,13 +12,8 @@ QUESTION = "Why did I buy at a worse price than displayed?"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("rag") / "kb.index"
-
-
-@pytest.fixture(scope="module")
-def index(folder):
-    return make_index(PAGES, folder)
+def index(tmp_path_factory):
+    return make_index(PAGES, tmp_path_factory.mktemp("rag") / "kb.index")
 
 
 class ByLength:
@@ -35,20 +30,15 @@ class ByLength:
 
 
 @pytest.mark.parametrize("mode", ["vector", "lexical", "hybrid"])
-def test_without_a_reranker(index, mode):
-    answer = query(index, QUESTION, mode, k=3)
-    assert answer["mode"] == mode
-    assert [item["final_rank"] for item in answer["results"]] == [1, 2, 3]
-    assert not any("rerank_score" in item for item in answer["results"])
-
-
-@pytest.mark.parametrize("mode", ["vector", "lexical", "hybrid"])
 def test_the_list_is_reranked_before_it_is_cut(index, mode):
+    plain = query(index, QUESTION, mode, k=3)
+    assert plain["mode"] == mode
+    assert [item["final_rank"] for item in plain["results"]] == [1, 2, 3]
+    assert not any("rerank_score" in item for item in plain["results"])
     scorer = ByLength()
-    found = len(index.retrieve(QUESTION, 50, mode))
     answer = query(index, QUESTION, mode, Reranker(scorer, depth=50), k=3)
-    assert scorer.counts == [found]
-    assert found > 3
+    assert scorer.counts == [len(index.retrieve(QUESTION, 50, mode))]
+    assert scorer.counts[0] > 3
     assert answer["mode"] == f"{mode}+rerank"
     assert [item["final_rank"] for item in answer["results"]] == [1, 2, 3]
     scores = [item["rerank_score"] for item in answer["results"]]
@@ -65,17 +55,14 @@ def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypa
     assert "model_not_loaded" in caplog.text
 
 
-def test_the_questions_are_judged_by_passages_that_exist(index):
+def test_evaluation_without_a_reranker(index):
     known = {passage.id for passage in index.corpus}
     for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
         assert set(json.loads(line)["relevant"]) <= known
-
-
-def test_evaluation_without_a_reranker(index):
     comparison = evaluate(index, QUESTIONS)
     assert [result.name for result in comparison.results] == MODES
     *ran, missing = comparison.results
-    assert all(result.status == "ran" for result in ran)
+    assert {result.status for result in ran} == {"ran"}
     assert missing.status == "not_run"
     assert missing.reason.startswith("no reranker was given")
 
@@ -84,10 +71,8 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["index"]) == 0
     assert capsys.readouterr().out.startswith("kb.index: ")
-    assert (
-        main(["query", QUESTION, "--mode", "hybrid+rerank", "--preset", "embedded", "--k", "2"])
-        == 0
-    )
+    reranked = ["--mode", "hybrid+rerank", "--preset", "embedded", "--k", "2"]
+    assert main(["query", QUESTION, *reranked]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["mode"], answer["status"]) == ("hybrid+rerank", "ok")
     assert answer["results"][0]["id"] == "orders.md#2"

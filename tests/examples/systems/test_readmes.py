@@ -124,8 +124,3 @@ def test_the_commands_of_the_table_run_from_the_root(tmp_path):
         done = run(Block(command, None), tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert done.stdout
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_one_page(folder):
-    assert len((EXAMPLES / folder / "README.md").read_text().splitlines()) <= 100

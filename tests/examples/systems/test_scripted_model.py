@@ -62,39 +62,40 @@ def test_markup_in_texts_is_read_as_text():
 # ---------------------------------------------------------------------- the choice of a model
 
 
-def test_without_a_key_it_says_that_it_is_scripted(capsys):
+def test_without_a_key_or_on_request_it_is_scripted_and_says_so(monkeypatch, capsys):
     with language_model("A_KEY", "B_KEY") as llm:
         assert llm["model"] == NAME
         assert llm["base_url"].startswith("http://127.0.0.1:")
     assert capsys.readouterr().err.startswith("Scripted model (no A_KEY or B_KEY is set)")
-
-
-@pytest.mark.parametrize("name", ["A_KEY", "B_KEY"])
-def test_with_a_key_the_preset_is_unchanged(monkeypatch, capsys, name):
-    monkeypatch.setenv(name, "k")
-    with language_model("A_KEY", "B_KEY", type="openai") as llm:
-        assert llm == {}
-    assert capsys.readouterr().err == ""
-
-
-def test_with_a_server_it_is_asked(monkeypatch, capsys):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
-    monkeypatch.setenv("LLM_MODEL", "qwen3:8b")
     monkeypatch.setenv("A_KEY", "k")
-    with language_model("A_KEY", type="openai") as llm:
-        expected = {"base_url": "http://localhost:11434/v1", "model": "qwen3:8b", "type": "openai"}
+    with language_model("A_KEY", fails=True) as llm:
+        assert llm["model"] == NAME
+    assert "as requested" in capsys.readouterr().err
+
+
+SERVER = {"OPENAI_BASE_URL": "http://localhost:11434/v1", "LLM_MODEL": "qwen3:8b"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"A_KEY": "k"}, {}),
+        ({"B_KEY": "k"}, {}),
+        (
+            {"A_KEY": "k", **SERVER},
+            {"base_url": SERVER["OPENAI_BASE_URL"], "model": "qwen3:8b", "type": "openai"},
+        ),
+    ],
+)
+def test_the_model_of_the_environment(monkeypatch, capsys, variables, expected):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with language_model("A_KEY", "B_KEY", type="openai") as llm:
         assert llm == expected
     assert capsys.readouterr().err == ""
 
 
 def test_a_server_without_the_name_of_a_model(monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", SERVER["OPENAI_BASE_URL"])
     with pytest.raises(SystemExit, match="LLM_MODEL"), language_model("A_KEY"):
         pass
-
-
-def test_failure_on_request_is_scripted_even_with_a_key(monkeypatch, capsys):
-    monkeypatch.setenv("A_KEY", "k")
-    with language_model("A_KEY", fails=True) as llm:
-        assert llm["model"] == NAME
-    assert "as requested" in capsys.readouterr().err

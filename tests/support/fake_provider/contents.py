@@ -227,22 +227,6 @@ def logprobs_of_completions(text: str, *tokens: Token) -> Step:
     return replying(text, change=change)
 
 
-RERANK_FAULTS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
-    "index out of range": lambda rows: [{**rows[0], "index": len(rows)}, *rows[1:]],
-    "index doubled with another score": lambda rows: [*rows, {**rows[0], "score": 0.001}],
-    "index a string": lambda rows: [{**row, "index": str(row["index"])} for row in rows],
-    "score not a number": lambda rows: [{**rows[0], "score": float("nan")}, *rows[1:]],
-    "score missing": lambda rows: [{"index": rows[0]["index"]}, *rows[1:]],
-    "scores unsorted": lambda rows: sorted(rows, key=lambda row: row["index"]),
-    "fewer results than asked": lambda rows: rows[:-1],
-    "more results than asked": lambda rows: [*rows, *({**row, "index": 99} for row in rows)],
-    "no results": lambda rows: [],
-    "results a mapping": lambda rows: {str(row["index"]): row["score"] for row in rows},
-    "rows are lists": lambda rows: [[row["index"], row["score"]] for row in rows],
-}
-"""What a rerank API may answer: functions of the right rows of ``index`` and ``score``."""
-
-
 def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
     """The reply of a rerank API whose rows a function has changed."""
 

@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, SuperComponent, component
+from haystack import Document, Pipeline, component
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
 from haystack.components.joiners import DocumentJoiner
@@ -77,7 +77,7 @@ class ByHash:
         return [zlib.crc32(document.encode()) / 2**32 for document in documents]
 
 
-@rotating(joined=list(JoinMode), way=WAYS, method=[ByHash, Broken])
+@rotating(joined=list(JoinMode), way=WAYS.values(), method=[ByHash, Broken])
 def test_a_joiner_behind_it_keeps_its_order(way: Way, joined: JoinMode, method: Any) -> None:
     # Broken leaves the order that came in, whose scores may be anything.
     pipeline = Pipeline()
@@ -128,13 +128,7 @@ def test_a_router_branches_on_the_report(way: Way, method: Any, branch: str) -> 
 class Choices:
     """Chooses how to rank, as a planner would."""
 
-    @component.output_types(
-        top_k=int,
-        depth=int,
-        floor=float,
-        order=str,
-        rule=dict[str, Any],
-    )
+    @component.output_types(top_k=int, depth=int, floor=float, order=str, rule=dict[str, Any])
     def run(self, query: str) -> Result:
         return {
             "top_k": 3,
@@ -179,34 +173,6 @@ def test_run_time_inputs_come_from_other_components(
     assert ids(way(pipeline, data)["ranker"]["documents"]) == wanted
 
 
-def search(ranker: SecondPassRanker | None = None) -> SuperComponent:
-    return SuperComponent(
-        retrieving(ranker or SecondPassRanker("lexical", top_k=3)),
-        input_mapping={
-            "query": ["retriever.query", "ranker.query"],
-            "best": ["ranker.top_k"],
-            "arrangement": ["ranker.order"],
-        },
-        output_mapping={"ranker.documents": "documents", "ranker.report": "report"},
-    )
-
-
-@every_way
-def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("search", search())
-    plain = retrieving(SecondPassRanker("lexical", top_k=3)).run(asking("retriever", "ranker"))
-    results = way(pipeline, asking("search"))["search"]
-    assert results["documents"] == plain["ranker"]["documents"]
-    assert results["report"]["status"] == "ok"
-    data = {"search": {"query": CASTLES, "best": 4, "arrangement": "lost_in_the_middle"}}
-    laid_out = way(pipeline, data)["search"]["documents"]
-    four = retrieving(SecondPassRanker("lexical")).run(
-        {**asking("retriever"), "ranker": {"query": CASTLES, "top_k": 4}}
-    )["ranker"]["documents"]
-    assert ids(laid_out) == [four[0].id, four[2].id, four[3].id, four[1].id]
-
-
 def calling(tool: str, **arguments: Any) -> MockChatGenerator:
     """A model that calls the tool once, and then says that it is done."""
     call = ToolCall(tool_name=tool, arguments=arguments)
@@ -248,8 +214,7 @@ def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("saved", [False, True])
-def test_an_agent_calls_a_pipeline_with_it_as_a_tool(asynchronous: bool, saved: bool) -> None:
+def test_a_saved_agent_calls_a_pipeline_with_it_as_a_tool(asynchronous: bool) -> None:
     tool = PipelineTool(
         retrieving(SecondPassRanker("lexical", top_k=2)),
         name="search",
@@ -264,12 +229,9 @@ def test_an_agent_calls_a_pipeline_with_it_as_a_tool(asynchronous: bool, saved: 
         state_schema={"ranked": {"type": list[Document]}},
         raise_on_tool_invocation_failure=True,
     )
-    if saved:
-        pipeline = Pipeline()
-        pipeline.add_component("agent", agent)
-        loaded = Pipeline.loads(pipeline.dumps()).get_component("agent")
-        assert isinstance(loaded, Agent)
-        agent = loaded
-    result = run_agent(agent, asynchronous)
+    pipeline = Pipeline()
+    pipeline.add_component("agent", agent)
+    loaded: Any = Pipeline.loads(pipeline.dumps()).get_component("agent")
+    result = run_agent(loaded, asynchronous)
     plain = retrieving(SecondPassRanker("lexical", top_k=2)).run(asking("retriever", "ranker"))
     assert result["ranked"] == plain["ranker"]["documents"]
