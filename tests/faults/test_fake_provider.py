@@ -28,7 +28,7 @@ def post(url, body):
 
 
 def test_script(provider):
-    provider.play(fake.status(500), fake.status(429), then=fake.good())
+    provider.play(fake.status(500), fake.status(429), fake.good())
     url = provider.base_url("openai") + "/chat/completions"
     assert [post(url, {"messages": []})[0] for _ in range(4)] == [500, 429, 200, 200]
     assert [request.number for request in provider.requests] == [0, 1, 2, 3]

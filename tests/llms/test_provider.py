@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import threading
 
 import pytest
 
@@ -34,18 +33,14 @@ class Fake(Provider):
 
     package = "json"
     extra = "fake"
-    key_variables = ("FAKE_KEY", "OTHER_KEY")
+    key_variables = ("FAKE_KEY",)
     forms = ("json_schema", "json_object", "text")
 
     def _connect(self, key):
-        made = vars(self).setdefault("made", [])
-        made.append(threading.current_thread())
-        number = len(made)
-
         async def close():
-            vars(self).setdefault("closed", []).append(number)
+            pass
 
-        return Connection(number, close)
+        return Connection(None, close)
 
     def _parameters(self):
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
@@ -54,8 +49,7 @@ class Fake(Provider):
     async def _send(self, client, prompt, form):
         sent = vars(self).setdefault("sent", [])
         said = self.script[min(len(sent), len(self.script) - 1)]
-        sent.append((client, form, sorted(self._sent())))
-        self.asked_in = threading.current_thread()
+        sent.append((form, sorted(self._sent())))
         if isinstance(said, BaseException):
             raise said
         return Completion(said)
@@ -64,7 +58,6 @@ class Fake(Provider):
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.delenv("OTHER_KEY", raising=False)
 
 
 def fake(*script, **settings):
@@ -94,7 +87,7 @@ def test_form_by_schema():
     model = fake()
     assert ask(model) == Completion("yes")
     ask(model, FREE)
-    assert [form for _, form, _ in model.sent] == ["json_schema", "text"]
+    assert [form for form, _ in model.sent] == ["json_schema", "text"]
 
 
 def test_forms_step_down_and_stay_there():
@@ -104,7 +97,7 @@ def test_forms_step_down_and_stay_there():
     assert (first.code, first.adapted, second.adapted) == ("format_refused", True, True)
     ask(model)
     ask(model)
-    forms = [form for _, form, _ in model.sent]
+    forms = [form for form, _ in model.sent]
     assert forms == ["json_schema", "json_object", "text", "text"]
 
 
@@ -143,11 +136,8 @@ def test_a_refused_parameter_is_not_sent_again():
     assert "temperature" in str(error)
     ask(model)
     ask(model, FREE)
-    assert [sent for _, _, sent in model.sent] == [
-        ["max_tokens", "temperature"],
-        ["max_tokens"],
-        ["max_tokens"],
-    ]
+    parameters = [sent for _, sent in model.sent]
+    assert parameters == [["max_tokens", "temperature"], ["max_tokens"], ["max_tokens"]]
 
 
 def test_dropped_parameter_is_not_blamed():
@@ -170,9 +160,6 @@ def test_other_errors_adapt_nothing(status, told, code):
     error = fault(model)
     assert (error.code, error.adapted) == (code, False)
     assert error.too_long == (code == "too_long")
-
-
-# ---------------------------------------------------------------------- keys
 
 
 @pytest.fixture
@@ -205,7 +192,7 @@ def test_what_a_refusal_taught_expires(told, first, later, clock):
     ask(model)
     clock.now += 2
     ask(model)
-    place = 2 if isinstance(first, list) else 1
+    place = 1 if isinstance(first, list) else 0
     assert [row[place] for row in model.sent] == [first, later, first]
 
 
@@ -217,19 +204,7 @@ def test_an_echo_teaches_nothing(told):
         model = fake(Refused(400, f"cannot read: {echo}"), "yes")
         assert not fault(model, prompt).adapted
         ask(model, prompt)
-        assert model.sent[1][1:] == ("json_schema", ["temperature"])
-
-
-# ---------------------------------------------------------------------- connections
-
-
-def test_connecting_runs_in_a_thread():
-    model = fake()
-    ask(model)
-    assert model.made[0] not in {model.asked_in, threading.main_thread()}
-
-
-# ---------------------------------------------------------------------- settings
+        assert model.sent[1] == ("json_schema", ["temperature"])
 
 
 def test_unsupported_form():

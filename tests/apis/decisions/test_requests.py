@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import fake_provider as fake
-from decision_answers import KEY, NUMBERS, answer, in_turn, questions, shown, statements
+from decision_answers import KEY, NUMBERS, in_turn, questions, shown, statements
 from rankings import scores
 from secondpass import Candidate
 
@@ -89,26 +89,12 @@ def test_instruction_of_a_call(layout, make, rank, provider, shape):
 
 @pytest.mark.parametrize("shape", ["systemone"], indirect=True)
 def test_other_names_of_fields(make, provider):
-    names = {"state": "input", "document": "passage"}
-    reply = {"answers": {"document": {"type": "noul", "noul": 0.7}}}
+    reply = {"results": {"document": {"type": "noul", "p": 0.7}}}
     provider.play(lambda _request: [fake.http(200, reply)])
+    names = {"document": "passage", "answers": "results", "noul": "p"}
     ranking = make(layout="each", rename=names).rerank("q", NUMBERS)
     assert {item.rerank_score for item in ranking} == {0.7}
-    body = provider.requests[0].body
-    assert "state" not in body
-    assert body["input"].keys() == {"query", "passage"}
-
-
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_other_names_in_responses(make, provider):
-    def renamed(reply, _request):
-        reply["results"] = {
-            name: {"type": "noul", "p": one["noul"]} for name, one in reply.pop("answers").items()
-        }
-
-    provider.play(answer(renamed))
-    ranking = make(rename={"answers": "results", "noul": "p"}).rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5}
+    assert provider.requests[0].body["state"].keys() == {"query", "passage"}
 
 
 @pytest.mark.parametrize("shape", ["systemone"], indirect=True)
@@ -192,10 +178,8 @@ def test_no_document_leaves_its_place(text, layout, make, provider, shape):
 @in_turn(
     "batch_size, count, sizes",
     [
-        (None, 50, [50]),
         (None, 51, [25, 26]),
         (2, 5, [1, 2, 2]),
-        (128, 128, [128]),
         (128, 200, [100, 100]),
         (1, 3, [1, 1, 1]),
     ],

@@ -18,18 +18,7 @@ WHOLE = {"depth": None}
 """All candidates are judged, however many there are."""
 
 
-# ---------------------------------------------------------------------- batches
-
-
-@pytest.mark.parametrize(
-    ("api", "count", "calls"),
-    [
-        ("tei", 1000, 32),
-        ("cohere", 3000, 3),
-        pytest.param("tei", 10_000, 313, marks=pytest.mark.long),
-        pytest.param("cohere", 10_000, 10, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("api", "count", "calls"), [("tei", 1000, 32), ("cohere", 3000, 3)])
 def test_many_candidates(api, count, calls, make, rank, provider):
     numbers = random.Random(0).sample(range(count), count)
     candidates = [Candidate(str(number), id=f"c{number}") for number in numbers]
@@ -63,9 +52,6 @@ GIVEN = [f"{number} wombats" for number in (3, 9, 5, 1, 7, 4)]
 
 def of_the_second(request: fake.Request) -> bool:
     return any("1 wombats" in text for text in documents(request))
-
-
-# ---------------------------------------------------------------------- faults of one batch
 
 
 @pytest.mark.parametrize(

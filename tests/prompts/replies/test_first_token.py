@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.first_token import word_probabilities
+from secondpass.prompts.replies.first_token import is_answered, word_probabilities
 
 WORDS = ("Yes", "No")
 
@@ -113,3 +113,23 @@ def test_probabilities_are_bounded(token):
     lowest = min(math.exp(value) for value in completion.logprobs[0].values())
     assert 0 <= found.unlisted <= lowest
     assert found.listed[0] == pytest.approx(math.exp(completion.logprobs[0]["Yes"]))
+
+
+ANSWERED = [
+    "Yes",
+    "yes ",
+    "\nNo\n\nThe passage",
+    "Yes \nThe",
+    "No. The",
+    "Yes!",
+    "<think></think>No.",
+]
+CUT_BEFORE = [
+    *("", "\n", "<think>The query", "Okay, the user", "No, wait, I need to look at"),
+    *("No... wait", "Yes because", "Yesterday. The"),
+]
+
+
+@pytest.mark.parametrize("reply", [*ANSWERED, *CUT_BEFORE])
+def test_whether_a_cut_reply_has_its_answer(reply):
+    assert is_answered(reply, WORDS) is (reply in ANSWERED)

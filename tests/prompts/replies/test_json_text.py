@@ -10,7 +10,7 @@ import pytest
 from reply_cases import NONE, ORDER, VALUES, G, O, check, order_of, scores_of
 from secondpass import Reranker
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.json_text import find_values, parse_whole, whole_answer
+from secondpass.prompts.replies.json_text import JsonObject, find_values, parse_whole, whole_answer
 from secondpass.strategies.listwise import Listwise
 
 
@@ -171,3 +171,27 @@ def test_brackets_without_values(text, broken, unclosed):
 )
 def test_places_of_values(text, place):
     assert [(value.start, value.stop) for value in find_values(text).items] == place
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "contested"),
+    [
+        ('{"a": 1, "b": 2}', {"a": 1, "b": 2}, set()),
+        ('{"a": 1, "a": 1}', {"a": 1}, set()),
+        ('{"a": 1, "a": 2, "b": 3}', {"a": 2, "b": 3}, {"a"}),
+        ('{"a": 1, "a": 1.0}', {"a": 1.0}, {"a"}),
+        ('{"a": 1, "a": true}', {"a": True}, {"a"}),
+        ('{"a": [1], "a": [1]}', {"a": [1]}, set()),
+        ('{"a": 1, "a": 2, "a": 1}', {"a": 1}, {"a"}),
+        ("{}", {}, set()),
+    ],
+)
+def test_contested_keys(text, value, contested):
+    read = json.loads(text, object_pairs_hook=JsonObject)
+    assert dict(read) == value
+    assert read.contested == contested
+
+
+def test_all_pairs_are_kept_in_order():
+    read = json.loads('{"b": 1, "a": 2, "b": 3}', object_pairs_hook=JsonObject)
+    assert read.pairs == [("b", 1), ("a", 2), ("b", 3)]

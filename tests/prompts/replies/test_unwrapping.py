@@ -74,6 +74,7 @@ def test_depth_of_scores(value, expected):
         ('{"grades": 3, "b2c": 9}', (3, 9)),
         ('{"grades": 3, "zzz": 4}', (3, None)),
         ('{"grades": {"grades": 3, "b2c": 9}}', (3, 9)),
+        ('{"grades": [{"id": "grades", "score": 3}, {"id": "b2c", "score": 9}]}', (3, 9)),
     ],
 )
 def test_label_that_is_a_wrapper(reply, expected):
