@@ -4,7 +4,7 @@ import pytest
 
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded
-from rerank_answers import answer
+from rerank_answers import rows
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
@@ -162,7 +162,7 @@ def test_interrupt_stops_other_queries() -> None:
 
 def test_billed_units():
     with FakeProvider() as provider:
-        provider.play(answer(len))
+        provider.play(rows(list, len))
         settings = {"model": "m", "base_url": provider.base_url("cohere"), "api_key": "k"}
         method = {"type": "endpoint", "api": "cohere", "scores": "unbounded", **settings}
         reranker = Reranker(method)

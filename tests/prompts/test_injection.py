@@ -351,9 +351,9 @@ def test_attack_stays_in_its_fence(attack):
 
 
 def pairs_in_turn():
-    """Each attack with every model and one method in turn, and with all pairs in long runs."""
+    """Each attack with one model and one method in turn, and with all pairs in long runs."""
     for number, attack in enumerate(ATTACKS):
-        yield pytest.param(attack, PAIRS[number % len(METHODS) :: len(METHODS)], id=attack.name)
+        yield pytest.param(attack, [PAIRS[number % len(PAIRS)]], id=attack.name)
         yield pytest.param(attack, PAIRS, id=f"{attack.name}, all", marks=pytest.mark.long)
 
 

@@ -1,16 +1,15 @@
 """Labels: all different, saying nothing, following from what is shown."""
 
-import json
-import os
+import importlib.util
 import re
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass import Candidate
+from secondpass.prompts import labels
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import Labels, label_all, replace_secret
 
@@ -33,10 +32,10 @@ def labels_of(kind, texts, ids=None, query="q"):
 
 
 @pytest.mark.parametrize(
-    ("kind", "labels"), [("index0", ["0", "1", "2"]), ("index1", ["1", "2", "3"])]
+    ("kind", "names"), [("index0", ["0", "1", "2"]), ("index1", ["1", "2", "3"])]
 )
-def test_indices(kind, labels):
-    assert labels_of(kind, ["a", "b", "c"]) == labels
+def test_indices(kind, names):
+    assert labels_of(kind, ["a", "b", "c"]) == names
 
 
 IDS = [
@@ -61,17 +60,17 @@ IDS = [
 ]
 
 
-@pytest.mark.parametrize(("ids", "labels"), IDS)
-def test_ids(ids, labels):
-    assert labels_of("id", ["t"] * len(ids), ids) == labels
+@pytest.mark.parametrize(("ids", "names"), IDS)
+def test_ids(ids, names):
+    assert labels_of("id", ["t"] * len(ids), ids) == names
 
 
 @given(ids_of)
 def test_ids_are_unique_to_readers(ids):
-    labels = labels_of("id", ["t"] * len(ids), ids)
-    assert len(labels) == len(ids)
-    reader = Labels(labels, None)
-    for at, label in enumerate(labels):
+    names = labels_of("id", ["t"] * len(ids), ids)
+    assert len(names) == len(ids)
+    reader = Labels(names, None)
+    for at, label in enumerate(names):
         assert reader.place(label) == at
         assert len(label) < 300
         assert reader.place(label.upper()) in {at, None}  # İ and its like have no way back
@@ -81,18 +80,18 @@ def test_ids_are_unique_to_readers(ids):
 
 @given(st.text(max_size=5), texts_of)
 def test_opaque_labels_are_unique(query, texts):
-    labels = labels_of("opaque", texts, query=query)
-    assert len(set(labels)) == len(texts)
-    assert all(re.fullmatch(r"[b-df-hj-kmnp-tv-z][2-9][b-df-hj-kmnp-tv-z]", one) for one in labels)
-    assert labels == labels_of("opaque", texts, query=query)
+    names = labels_of("opaque", texts, query=query)
+    assert len(set(names)) == len(texts)
+    assert all(re.fullmatch(r"[b-df-hj-kmnp-tv-z][2-9][b-df-hj-kmnp-tv-z]", one) for one in names)
+    assert names == labels_of("opaque", texts, query=query)
 
 
 @pytest.mark.parametrize("count", [1, 100, 800, 801, 5000])
 def test_many_opaque_labels_are_longer(count):
-    labels = labels_of("opaque", ["t"] * count)
-    assert len(set(labels)) == count
-    assert len({len(label) for label in labels}) == 1
-    assert len(labels[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
+    names = labels_of("opaque", ["t"] * count)
+    assert len(set(names)) == count
+    assert len({len(name) for name in names}) == 1
+    assert len(names[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
 
 
 def test_opaque_labels_depend_on_a_secret():
@@ -105,24 +104,21 @@ def test_opaque_labels_depend_on_a_secret():
     assert labels_of("opaque", ["a", "b", "c"]) == plain
 
 
-ONE_PROCESS = """
-import json, os, sys
-from secondpass.prompts.labels import label_all, replace_secret
-own = label_all("opaque", "q", ["a", "b"], ())
-read, write = os.pipe()
-if os.fork() == 0:
-    os.write(write, json.dumps(label_all("opaque", "q", ["a", "b"], ())).encode())
-    os._exit(0)
-print(json.dumps([own, json.loads(os.read(read, 99))]))
-"""
+def test_each_process_has_a_secret_of_its_own():
+    def fresh():
+        spec = importlib.util.spec_from_file_location("labels_of_another_process", labels.__file__)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.label_all("opaque", "q", ["a", "b"], ())
+
+    assert fresh() != fresh()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@NEEDS_FORK
+@IGNORES_FORKS
 def test_forks_share_the_secret():
-    command = [sys.executable, "-c", ONE_PROCESS]
-    pairs = [json.loads(subprocess.check_output(command)) for _ in range(2)]
-    assert all(own == child for own, child in pairs)
-    assert pairs[0] != pairs[1]
+    before = labels_of("opaque", ["a", "b"])
+    assert ended_well(run_child(lambda: labels_of("opaque", ["a", "b"]) == before))
 
 
 def test_opaque_labels_hide_the_place():

@@ -17,7 +17,6 @@ from decision_answers import (
     in_turn,
     questions,
     right,
-    shown,
     with_levels,
     with_probability,
 )
@@ -167,20 +166,6 @@ def test_no_answer_at_all(layout, make, rank, provider, shape):
     count = 3 if layout == "each" else 1
     assert len(provider.requests) == ranking.report.usage.calls == count
     assert ranking.report.usage.input_tokens == 70 * count  # it was paid for
-
-
-@pytest.mark.parametrize("shape", ["openai"], indirect=True)
-def test_one_document_is_declined(make, provider):
-    def step(request):
-        hit = any(text.startswith("9") for text in shown(request).values())
-        return (without(lambda index: True) if hit else answer())(request)
-
-    provider.play(step)
-    ranking = make(layout="each").rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
-    assert {item.position: item.status for item in ranking}[1] == "unjudged"
-    (issue,) = ranking.report.issues
-    assert (issue.code, issue.positions) == ("content_filter", (1,))
 
 
 def test_answers_to_other_questions_are_not_used(make, provider, shape):

@@ -10,7 +10,7 @@ import pytest
 import fake_provider as fake
 from decision_answers import KEY, NUMBERS, SHAPES, answer, each_answer, with_probability
 from fake_provider import http, status
-from rankings import codes, shown
+from rankings import shown
 from rotation import rotated
 from secondpass import ConfigurationError, Reranker
 from secondpass.apis.decision_descriptions import DECISION_APIS
@@ -42,15 +42,6 @@ def test_the_usual_key_goes_to_no_other_address(make, shape, provider, monkeypat
     monkeypatch.setenv("DECISIONS_API_KEY", "sk-local")
     make(api_key=None).rerank("q", NUMBERS)
     assert provider.requests[2].key == "sk-local"
-
-
-def test_no_key(make, provider):
-    ranking = make(api_key=None, base_url=None).rerank("q", NUMBERS)
-    assert codes(ranking) == {"no_key"}
-    assert ranking.report.usage.calls == 0
-    ranking = make(api_key=None, api_key_env="NO_SUCH_VARIABLE").rerank("q", NUMBERS)
-    assert "NO_SUCH_VARIABLE" in ranking.report.issues[0].message
-    assert not provider.requests
 
 
 SECRETS = (KEY, "wombats", "burrow", fake.LEAK)

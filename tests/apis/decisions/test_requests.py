@@ -43,26 +43,6 @@ def test_what_is_sent_and_read(layout, question, make, rank, provider, shape):
     assert texts == sorted(NUMBERS)
 
 
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_each_shows_one_document_and_its_query(make, provider):
-    make(layout="each", question="graded").rerank("which?", NUMBERS[:1])
-    (request,) = provider.requests
-    assert request.body["state"] == {"query": "which?", "document": "3 a"}
-    (question,) = questions(request).values()
-    assert question["instructions"] == "How well does the document answer the query?"
-    assert len(question["criteria"]) == 4
-    assert question.keys() == {"type", "instructions", "criteria"}
-
-
-def test_questions_of_a_batch_name_their_document(make, provider):
-    make().rerank("q", NUMBERS)
-    (request,) = provider.requests
-    labels = list(shown(request))
-    assert list(shown(request).values()) == NUMBERS
-    statement = "The query is answered by the document with the id {}."
-    assert statements(request) == {label: statement.format(label) for label in labels}
-
-
 @pytest.mark.parametrize("shape", ["systemone", "google"], indirect=True)
 def test_what_yes_and_no_mean(make, provider):
     make(levels=["It does not.", "It does."]).rerank("q", NUMBERS)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fake_provider import FakeProvider
-from rerank_answers import answer
 from rerank_dialects import SIGNED
 from secondpass import Reranker
 
@@ -28,7 +27,7 @@ def provider():
 
 @pytest.fixture(autouse=True)
 def _answering(provider):
-    provider.play(answer())
+    provider.play()
 
 
 @pytest.fixture(autouse=True)

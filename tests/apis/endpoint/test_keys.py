@@ -8,9 +8,9 @@ import logging
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider, http, status
+from fake_provider import FakeProvider, http, refusing, status
 from rankings import codes, shown
-from rerank_answers import KEY, answer, documents, rows, where
+from rerank_answers import KEY, documents, rows
 from rerank_dialects import NUMBERS
 from rotation import rotated
 
@@ -56,7 +56,7 @@ def test_passages_open_no_circuit(form, text, make, provider):
         "cut": lambda sent: {"message": f"cannot read {json.dumps(sent)[:250]}..."},
     }
     echo = status(400) if form == "text" else lambda sent: [http(400, bodies[form](sent.body))]
-    provider.play(echo, answer())
+    provider.play(echo, fake.good())
     reranker = make("vllm")
     ranking = reranker.rerank("q", ["3 a", text, "5 c"])
     assert "bad_request" in ranking.report.issues[0].message
@@ -68,7 +68,7 @@ def test_passages_hide_no_error(short, make, provider):
     """What an error says in its own words counts, though a word of it is a passage's too."""
     error = {"message": "This model's maximum context length is 512 tokens."}
     too_long = fake.raw(http(400, error))
-    provider.play(where(lambda r: any(len(text) > 2500 for text in documents(r)), too_long))
+    provider.play(refusing(lambda r: any(len(text) > 2500 for text in documents(r)), too_long))
     ranking = make("vllm").rerank("query", [short, "7 " + "word " * 6000, "5 c"])
     assert ranking.report.status == "ok"
     assert codes(ranking) == {"asked_again"}

@@ -9,15 +9,15 @@ from urllib.parse import quote
 import pytest
 
 import fake_provider as fake
-from fake_provider import http
+from fake_provider import http, refusing
 from rankings import codes
-from rerank_answers import answer, documents, where
+from rerank_answers import documents
 from rerank_dialects import NUMBERS
 from rotation import rotated
 
 client = importlib.import_module("secondpass.apis.method")
 
-LONG = "7 " + "word " * 6000
+LONG = "7 " + "word " * 3500
 TEI = "Input validation error: `inputs` must have less than 512 tokens. Given: 6001"
 VLLM = (
     "This model's maximum context length is 512 tokens. However, you requested 6001 tokens in the "
@@ -51,7 +51,7 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     """It is cut for judging, and costs the others nothing."""
     api, code, error = WORDINGS[wording]
     too_long = fake.raw(http(code, error))
-    provider.play(where(lambda r: any(len(text) > longest for text in documents(r)), too_long))
+    provider.play(refusing(lambda r: any(len(text) > longest for text in documents(r)), too_long))
     texts = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
     ranking = rank(make(api, limits={"retries": 1}), "q", texts)
     assert ranking.report.status == "ok"
@@ -73,7 +73,7 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
 
 def test_the_suffix_of_a_long_passage_stays(make, provider):
     too_long = fake.raw(http(413))
-    provider.play(where(lambda r: any(len(text) > 1000 for text in documents(r)), too_long))
+    provider.play(refusing(lambda r: any(len(text) > 1000 for text in documents(r)), too_long))
     reranker = make(whole={"render": {"prefix": "P ", "suffix": " [END]"}})
     assert reranker.rerank("q", [LONG, "9 b"]).report.status in {"ok", "degraded", "partial"}
     shown = {text for request in provider.requests for text in documents(request)}
@@ -98,7 +98,7 @@ def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, r
     def step(request):
         tokens = tokens_of(documents(request))
         if tokens <= limit:
-            return answer()(request)
+            return fake.good()(request)
         return [http(400, {"detail": VOYAGE.format(limit=limit, tokens=tokens)})]
 
     provider.play(step)
@@ -133,7 +133,7 @@ ESCAPES = {
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_no_passage_can_set_the_batch_size(escape, make, provider):
     message = f"bad input: {ESCAPES[escape](QUOTED)}"
-    provider.play(fake.raw(http(422, {"error": message})), answer())
+    provider.play(fake.raw(http(422, {"error": message})), fake.good())
     reranker = make("tei")
     ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
     assert "bad_request" in ranking.report.issues[0].message

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 import fake_provider as fake
-from fake_provider import http
+from fake_provider import http, refusing
 from rankings import codes, scores
-from rerank_answers import KEY, documents, where
+from rerank_answers import KEY, documents
 from rerank_dialects import NUMBERS
 from secondpass import Reranker
 
@@ -143,7 +143,7 @@ def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
 @pytest.mark.parametrize("status", [400, 422])
 def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
     rejected = fake.raw(http(status, {"message": "documents must not be empty"}))
-    provider.play(where(lambda r: any(not text.strip() for text in documents(r)), rejected))
+    provider.play(refusing(lambda r: any(not text.strip() for text in documents(r)), rejected))
     reranker = make(api, api_key=KEY)
     texts = ["3 a", "", "9 b", " \n", "5 c"]
     ranking = rank(reranker, "q", texts)
@@ -164,7 +164,7 @@ def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, pro
 )
 def test_optional_members_are_left_out_once_rejected(api, member, make, rank, provider):
     rejected = fake.raw(http(422, {"detail": f"unexpected member {member}"}))
-    provider.play(where(lambda r: member in r.body, rejected))
+    provider.play(refusing(lambda r: member in r.body, rejected))
     reranker = make(api, api_key=KEY)
     for requests in (2, 3):
         ranking = rank(reranker, "q", NUMBERS)

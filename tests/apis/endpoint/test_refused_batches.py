@@ -7,17 +7,17 @@ import json
 import pytest
 
 import fake_provider as fake
-from fake_provider import Step, http
+from fake_provider import Step, http, refusing
 from rankings import codes, scores
-from rerank_answers import KEY, documents, where
+from rerank_answers import KEY, documents
 from secondpass import Candidate
 
 TEXTS = [f"{number % 10} text {number}" for number in range(100)]
 
 
-def refusing(most: int, code: int, error: object) -> Step:
+def limited_to(most: int, code: int, error: object) -> Step:
     """A server that takes some documents, and answers more of them with an error."""
-    return where(lambda r: len(documents(r)) > most, fake.raw(http(code, error)))
+    return refusing(lambda r: len(documents(r)) > most, fake.raw(http(code, error)))
 
 
 def dashscope(message: str) -> dict[str, str]:
@@ -50,13 +50,13 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_of_documents_costs_no_document(name, make, rank, provider):
     api, code, error, most, calls = LIMITS[name]
-    provider.play(refusing(most, code, error))
+    provider.play(limited_to(most, code, error))
     reranker = make(api)
     ranking = rank(reranker, "q", TEXTS)
     assert ranking.report.status == "ok"
     assert codes(ranking) == {"asked_again"}
     assert len(provider.requests) == ranking.report.usage.calls == calls
-    provider.play(refusing(most, code, error))
+    provider.play(limited_to(most, code, error))
     assert not rank(reranker, "q", TEXTS).report.issues  # it is remembered
 
 
@@ -72,7 +72,7 @@ def test_another_reason_costs_few_more_calls(code, further, make, rank, provider
 
 
 def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
-    bad = where(
+    bad = refusing(
         lambda r: any(text.endswith("text 80") for text in documents(r)),
         fake.raw(http(400, {"error": "cannot read"})),
     )
@@ -98,7 +98,7 @@ TOO_LONG = {
 @pytest.mark.parametrize("name", TOO_LONG)
 def test_a_document_that_is_too_long_is_cut(name, make, rank, provider):
     api, code, error = TOO_LONG[name]
-    long = where(lambda r: any(len(t) > 3000 for t in documents(r)), fake.raw(http(code, error)))
+    long = refusing(lambda r: any(len(t) > 3000 for t in documents(r)), fake.raw(http(code, error)))
     provider.play(long)
     ranking = rank(make(api), "q", ["3 a", "7 " + "word " * 9000, "9 b"])
     assert ranking.report.status == "ok"
@@ -107,7 +107,7 @@ def test_a_document_that_is_too_long_is_cut(name, make, rank, provider):
 
 
 def without_empty(reply: object) -> Step:
-    return where(lambda r: "" in documents(r), fake.raw(http(200, reply)))
+    return refusing(lambda r: "" in documents(r), fake.raw(http(200, reply)))
 
 
 @pytest.mark.parametrize(

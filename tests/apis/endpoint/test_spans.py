@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fake_provider as fake
-from fake_provider import http
+from fake_provider import http, refusing
 from rankings import codes, scores
-from rerank_answers import KEY, documents, where
+from rerank_answers import KEY, documents
 from rerank_dialects import DIALECTS, NUMBERS
 from sampling import examples
 from secondpass import Candidate, Reranker
@@ -67,11 +67,11 @@ def test_texts_that_were_cut(make, rank, provider):
 
     rejected = fake.status(413, "the input is too long")
     last = spanned(lambda text: [span(len(text) - 1, len(text))])
-    provider.play(where(too_long, rejected, last))
+    provider.play(refusing(too_long, rejected, last))
     ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
     assert {item.position: item.span for item in ranking} == {0: (1999, 2000), 1: (2, 3)}
     beyond = spanned(lambda text: [span(4000, 4001)] if len(text) > 3 else None)
-    provider.play(where(too_long, rejected, beyond))
+    provider.play(refusing(too_long, rejected, beyond))
     ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
     assert parts(ranking) == {0: None, 1: None}
     assert "span_invalid" in codes(ranking)
@@ -81,7 +81,7 @@ def test_a_model_without_spans(make, rank, provider):
     """It is said of each ranking, and such answers are not stored as if nothing was relevant."""
     message = "relevant_spans is only supported for newer models"
     provider.play(
-        where(lambda r: "relevant_spans" in r.body, fake.raw(http(400, {"message": message})))
+        refusing(lambda r: "relevant_spans" in r.body, fake.raw(http(400, {"message": message})))
     )
     reranker = make("cohere", api_key=KEY, spans=True)
     for requests in (2, 3):
@@ -156,7 +156,7 @@ def test_rows_that_contradict_each_other(make, provider):
 
 
 @given(asked=ASKED)
-@examples(20)
+@examples(8)
 def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
     """Of its own text: what the server meant of a title or of a prefix is left out."""
     before = f"passage: {TITLE}\n"

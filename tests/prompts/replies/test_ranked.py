@@ -86,9 +86,9 @@ REPLIES = [
     (FROM_1, "good > bad", NONE),
     (FROM_1, "<think>[2] > [1]", "it ends in the middle of thinking"),
     (FROM_1, "", "it is empty"),
-    (FROM_1, "[1] > " * 60_000, CUT),
-    (FROM_1, "[" * 300_000, None),
-    (FROM_1, "> " * 150_000, NONE),
+    (FROM_1, "[1] > " * 10_000, CUT),
+    (FROM_1, "[" * 50_000, None),
+    (FROM_1, "> " * 20_000, NONE),
 ]
 
 
