@@ -147,28 +147,6 @@ def has_temperature(request: Request) -> bool:
     return "temperature" in body or "temperature" in (body.get("generationConfig") or {})
 
 
-TOO_LONG = {
-    "openai": (
-        400,
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
-        "9210 tokens. Please reduce the length of the messages.",
-        "context_length_exceeded",
-    ),
-    "compatible": (
-        400,
-        "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context "
-        "length is 2048 tokens and your request has 1990 input tokens",
-        None,
-    ),
-    "anthropic": (400, "prompt is too long: 210344 tokens > 200000 maximum", None),
-    "google": (
-        400,
-        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-        None,
-    ),
-}
-"""How each provider says that the prompt does not fit."""
-
 TOO_LONG_ELSEWHERE = {
     "llama.cpp": (
         400,
@@ -188,11 +166,25 @@ TOO_LONG_ELSEWHERE = {
 
 def too_long() -> Step:
     """The prompt does not fit, in each provider's words."""
-    steps = {
-        name: status(code, message, error_code=error_code)
-        for name, (code, message, error_code) in TOO_LONG.items()
-    }
-    return by_api(**steps)
+    return by_api(
+        openai=status(
+            400,
+            "This model's maximum context length is 8192 tokens. However, your messages resulted "
+            "in 9210 tokens. Please reduce the length of the messages.",
+            error_code="context_length_exceeded",
+        ),
+        compatible=status(
+            400,
+            "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum "
+            "context length is 2048 tokens and your request has 1990 input tokens",
+        ),
+        anthropic=status(400, "prompt is too long: 210344 tokens > 200000 maximum"),
+        google=status(
+            400,
+            "The input token count (1200000) exceeds the maximum number of tokens allowed "
+            "(1048576).",
+        ),
+    )
 
 
 def quota_used_up() -> Step:
