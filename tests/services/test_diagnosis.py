@@ -42,6 +42,7 @@ BODIES = [
     ([{"error": {"message": "in a list"}}], "in a list"),
     ("upstream connect error\n\x1b[31mreset\x00", "upstream connect error [31mreset"),
     ("<html><title>502</title>", ""),
+    ({"message": "<400> Value error, no such thing"}, "<400> Value error, no such thing"),
     ({"error": {"code": "no identifier!", "type": "x" * 65, "message": ""}}, ""),
     ({"error": {"code": KEY, "type": KEY[-6:], "message": "m"}}, "m"),
     ({"error": {"message": 5, "code": None, "type": ["a", {}]}}, ""),

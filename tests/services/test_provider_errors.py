@@ -180,7 +180,6 @@ def test_a_date_is_so_many_seconds_from_now():
     [
         ('"retryDelay": "34s"', 34),
         ('{"retryDelay":"0.5s"}', 0.5),
-        ('"retryDelay": "soon"', None),
         ('"retryDelay": "12345678901s"', None),
         ("try again in 3 seconds", None),
     ],

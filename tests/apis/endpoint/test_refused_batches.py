@@ -170,15 +170,6 @@ def test_its_description_has_no_text_and_no_key(reply, make, rank, provider):
     assert not any(secret in json.dumps(ranking.to_dict()["report"]) for secret in secrets)
 
 
-def test_words_that_begin_with_a_status_are_no_page(make, rank, provider):
-    provider.play(fake.raw(http(400, {"message": "<400> Value error, no such thing"})))
-    (issue,) = rank(make("dashscope"), "q", ["3 a"]).report.issues
-    assert "the server says: <400> Value error, no such thing" in issue.message
-    provider.play(fake.raw(http(400, b"<html>Value error</html>")))
-    (issue,) = rank(make("dashscope"), "q", ["3 a"]).report.issues
-    assert "Value error" not in issue.message
-
-
 # ---------------------------------------------------------------------- too long
 
 
