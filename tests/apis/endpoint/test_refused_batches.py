@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from urllib.parse import quote
 
@@ -92,22 +91,6 @@ def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
 
 INDEX = "document index:1 is invalid, it should not be larger than 30000: input.documents"
 CHARACTERS = fastapi("string_too_long", "String should have at most 8192 characters", 1)
-TOO_LONG = {
-    # apecloud/ApeRAG issue 1071
-    "DashScope": ("dashscope", 400, dashscope(INDEX)),
-    "FastAPI": ("infinity", 422, CHARACTERS),
-}
-
-
-@pytest.mark.parametrize("name", TOO_LONG)
-def test_a_document_that_is_too_long_is_cut(name, make, rank, provider):
-    api, code, error = TOO_LONG[name]
-    long = refusing(lambda r: any(len(t) > 3000 for t in documents(r)), fake.raw(http(code, error)))
-    provider.play(long)
-    ranking = rank(make(api), "q", ["3 a", "7 " + "word " * 9000, "9 b"])
-    assert ranking.report.status == "ok"
-    assert ranking.order == (2, 1, 0)
-    assert len(provider.requests) == 2
 
 
 def without_empty(reply: object) -> Step:
@@ -173,8 +156,6 @@ def test_its_description_has_no_text_and_no_key(reply, make, rank, provider):
 # ---------------------------------------------------------------------- too long
 
 
-client = importlib.import_module("secondpass.apis.method")
-
 LONG = "7 " + "word " * 3500
 TEI = "Input validation error: `inputs` must have less than 512 tokens. Given: 6001"
 VLLM = (
@@ -200,6 +181,9 @@ WORDINGS = {
     "batch": ("llama_cpp", 500, llama_cpp(500, "server_error", PHYSICAL)),
     "Cohere": ("cohere", 400, {"message": COHERE}),
     "422": ("infinity", 422, {"error": {"message": "input is too long for this model"}}),
+    # apecloud/ApeRAG issue 1071
+    "DashScope": ("dashscope", 400, dashscope(INDEX)),
+    "FastAPI": ("infinity", 422, CHARACTERS),
     "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
 }
 
@@ -266,16 +250,10 @@ def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, r
     assert ranking.report.status == "ok"
     assert codes(ranking) == {"asked_again"}
     assert "batch_too_large" in ranking.report.issues[0].message
-    sent = [
-        documents(request)
-        for request in provider.requests
-        if tokens_of(documents(request)) <= limit
-    ]
-    assert [text for part in sorted(sent, key=lambda part: texts.index(part[0])) for text in part]
-    assert sorted(text for part in sent for text in part) == sorted(texts)
-    assert [int(item.text[0]) for item in ranking] == sorted(
-        (int(text[0]) for text in texts), reverse=True
-    )
+    parts = [documents(request) for request in provider.requests]
+    sent = [text for part in parts if tokens_of(part) <= limit for text in part]
+    assert sorted(sent) == sorted(texts)
+    assert [item.text[0] for item in ranking] == sorted((text[0] for text in texts), reverse=True)
     provider.play(step)  # what was learned holds for the next list
     assert rank(reranker, "q", texts[:6]).report.issues == ()
 

@@ -91,3 +91,4 @@ def test_wrong_spans(listed):
 def test_without_scores_the_first_is_the_best():
     assert read("abc", [{"start": 1, "end": 2}, {"start": 0, "end": 1}], score=None) == (1, 2)
     assert read("abc", [span(1, 2, 0.5), span(0, 1, 0.5)]) == (1, 2)
+    assert read("abc", [span(0, 1, 0.9), span(1, 2, 0.5)]) == (0, 1)
