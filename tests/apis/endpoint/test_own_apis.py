@@ -11,7 +11,6 @@ from fake_provider import http, refusing
 from rankings import codes, scores
 from rerank_answers import KEY, documents
 from rerank_dialects import NUMBERS
-from secondpass import Reranker
 
 MINE = {
     "path": "/v1/rank",
@@ -34,22 +33,18 @@ def mine(request):
 
 
 @pytest.fixture
-def own(provider, monkeypatch):
+def own(provider, monkeypatch, build):
     """Makes rerankers by such an API. The server knows every path."""
     monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
     provider.play(mine)
-    rerankers = []
 
-    def make(auth=None, whole=None, **settings):
+    def make(auth=None, **settings):
         api = MINE if auth is None else {**MINE, "auth": auth}
         base_url = f"http://127.0.0.1:{provider.port}/mine"
-        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url, **settings}
-        rerankers.append(Reranker.from_config({"method": method, **(whole or {})}))
-        return rerankers[-1]
+        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
+        return build({**method, **settings})
 
-    yield make
-    for reranker in rerankers:
-        reranker.close()
+    return make
 
 
 def test_a_described_api(own, rank, provider):
