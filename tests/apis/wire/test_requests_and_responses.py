@@ -56,7 +56,6 @@ URLS = [
     # the API, base_url, path, the URL that is called
     ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
     ("tei", "http://h", None, "http://h/rerank"),
-    ("tei", "http://h/", None, "http://h/rerank"),
     ("tei", "http://h/proxy//", None, "http://h/proxy/rerank"),
     ("tei", "http://h", "/x/v9/rerank", "http://h/x/v9/rerank"),
     ("tei", "http://h", "x/rerank", "http://h/x/rerank"),
@@ -67,7 +66,6 @@ URLS = [
     ("cohere", "http://h/compatibility", None, "http://h/compatibility/v2/rerank"),
     ("jina", "http://h/v10", None, "http://h/v10/v1/rerank"),
     ("tei", "http://h/X", "X/rerank", "http://h/X/X/rerank"),
-    ("tei", "http://rerank", None, "http://rerank/rerank"),
     ("vllm", "http://v1", None, "http://v1/v1/rerank"),
     ("cohere", "http://h/v2/?api-version=1", None, "http://h/v2/rerank?api-version=1"),
     ("tei", "http://h?a=b", "x?c=d", "http://h/x?c=d&a=b"),
@@ -144,14 +142,12 @@ BASES = [
     # indices of four documents; whether they are refused
     ([1, 2, 3, 4], True),
     ([4, 1], True),
-    ([1, 2, 3, 4.0], True),
     ([1, 2, 3, " 4.0"], True),
     ([-1, 0, 1, 2], True),
     ([0, 1, "-1", 2], True),
     (["0", 1, 2, 3, 4], True),
     ([0.0, 1, 2, 4], True),
     ([0, 1, 2, 4], False),
-    ([0, 1, 2, 3, 4], False),
     ([0, 1, 2, 3, -1], False),
     ([1, 2, 3], False),
     ([0, 1, 2, 40], False),
@@ -191,7 +187,6 @@ def test_no_usable_score(rows):
 USAGE = [
     ({"usage": {"total_tokens": 77, "prompt_tokens": 70}}, 77),
     ({"usage": {"prompt_tokens": 70}}, 70),
-    ({"usage": {"input_tokens": 7}}, 7),
     ({"usage": {"total_tokens": None, "prompt_tokens": 7}}, 7),
     ({"usage": {"total_tokens": 0}}, 0),
     *(({"usage": {"total_tokens": count}}, None) for count in ("5", -5, True, 5.5)),
@@ -199,7 +194,6 @@ USAGE = [
     ({"meta": {"billed_units": {"search_units": 1}, "tokens": {"input_tokens": 31}}}, 31),
     ({"usage": {}, "meta": {"tokens": {"input_tokens": 31}}}, 31),
     ({"meta": {"tokens": None}}, None),
-    ({"meta": "x"}, None),
     *((body, None) for body in ({}, [], None)),
 ]
 

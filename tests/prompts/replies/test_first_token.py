@@ -34,7 +34,6 @@ READ = {
     ),
     "longer words": ("Yes", [{"Yes": 0.5, "Yesterday": 0.25, "Not": 0.125}], (0.5, None), 0.125),
     "space before": ("\n Yes", [{"\n": 0.75, "No": 0.25}, {" Yes": 0.5}], (0.5, None), 0.5),
-    "empty tokens before": ("Yes", [{"": 1.0}, {"Yes": 0.5}], (0.5, None), 0.5),
     "thinking in the text": (
         "<think>No?</think>\n\nYes",
         [{"<think>": 1.0}, {"No": 0.9}, {"?": 1.0}, {"</think>": 1.0}, {"\n\n": 1.0}, {"Yes": 0.5}],
@@ -95,7 +94,6 @@ REFUSED = {
     ),
     "those of another text": ("Yes", [{"Okay": 0.5}], "no_logprobs", False),
     "thinking that is not marked": ("Yes", [{"No": 0.5}, {"Yes": 0.5}], "no_logprobs", False),
-    "blank tokens alone": ("Yes", [{" ": 0.5}], "no_logprobs", False),
 }
 
 
