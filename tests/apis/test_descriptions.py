@@ -61,9 +61,6 @@ WRONG = [
     ({"request": REQUEST, "url": "h"}, "url: must begin with http:// or https://"),
     ({"request": REQUEST, "url": "http://a:b@h"}, "url: must not contain a password"),
     ({"request": REQUEST, "row": "x"}, "row: unknown key; did you mean 'rows'?"),
-    ({"request": REQUEST, "index": 0}, "index: must be a valid string, not 0"),
-    ({"request": REQUEST, "score_kind": "grade"}, "score_kind: must be 'logit'"),
-    ({"request": REQUEST, "max_documents": 0}, "max_documents: must be greater than or equal"),
     ({"request": REQUEST, "auth": "basic"}, "auth: give a mapping or an Auth, not 'basic'"),
     ({"request": REQUEST, "auth": {"header": "A b"}}, "auth.header: http allows no header"),
     ({"request": REQUEST, "headers": {"X-Api-Key": "sk"}}, "headers.X-Api-Key: cannot be set here"),
@@ -79,6 +76,9 @@ WRONG = [
     ({"request": {**REQUEST, "x": date(2020, 1, 1)}}, "request.x: must be a value that JSON has"),
     ({"request": {**REQUEST, "x": {1: 2}}}, "request.x: keys must be words, not 1"),
     ({"request": {**REQUEST, "$query": 1}}, "request.$query: must be a word: placeholders"),
+    ({"request": REQUEST, "spans": {"request": {"x": "$nothing"}}}, "spans.request.x: "),
+    ({"request": REQUEST, "spans": {"request": {"q": 5}}}, "spans.request: must contain the query"),
+    ({"request": REQUEST, "spans": {"request": {"x": math.nan}}}, "spans.request.x: "),
 ]
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import ByTable, Model, graded
-from rerank_answers import answer
+from rerank_answers import rows
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
@@ -146,7 +146,7 @@ def test_interrupt_stops_other_queries() -> None:
 
 
 def test_billed_units(provider):
-    provider.play(answer(len))
+    provider.play(rows(list, len))
     settings = {"model": "m", "base_url": provider.base_url("cohere"), "api_key": "k"}
     method = {"type": "endpoint", "api": "cohere", "scores": "unbounded", **settings}
     found = compare({"x": {"method": method}}, SUITE, first_stages=["lexical"])

@@ -34,6 +34,14 @@ LOGPROBS = {
         ({"Yes": -0.5, "No": -1.0}, {".": -2.0}),
     ),
     "the older API, incomplete": (SimpleNamespace(tokens=["Yes"], token_logprobs=[-0.5]), None),
+    "the older API, in words": (
+        SimpleNamespace(tokens=["Yes"], token_logprobs=["x"], top_logprobs=[{}]),
+        None,
+    ),
+    "a number in words": (SimpleNamespace(content=[token("Yes", "low")]), None),
+    "a boolean": (SimpleNamespace(content=[token("Yes", -0.5, ("Yes", True))]), None),
+    "no objects": (SimpleNamespace(content=["Yes", 7, None]), None),
+    "without content": (SimpleNamespace(content=None), None),
     "nothing": (None, None),
     "another type": ("logprobs", None),
 }

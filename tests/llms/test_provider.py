@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-import threading
+import math
 
 import pytest
 
@@ -12,7 +12,7 @@ from secondpass.errors import LLMError
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.google import GoogleGenAI
 from secondpass.llms.openai import OpenAIChat
-from secondpass.llms.provider import Provider, joined
+from secondpass.llms.provider import Provider, joined, token_logprobs
 from secondpass.services.client import Connection
 from secondpass.settings import configurable
 
@@ -34,18 +34,14 @@ class Fake(Provider):
 
     package = "json"
     extra = "fake"
-    key_variables = ("FAKE_KEY", "OTHER_KEY")
+    key_variables = ("FAKE_KEY",)
     forms = ("json_schema", "json_object", "text")
 
     def _connect(self, key):
-        made = vars(self).setdefault("made", [])
-        made.append(threading.current_thread())
-        number = len(made)
-
         async def close():
-            vars(self).setdefault("closed", []).append(number)
+            pass
 
-        return Connection(number, close)
+        return Connection(None, close)
 
     def _parameters(self):
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
@@ -54,8 +50,7 @@ class Fake(Provider):
     async def _send(self, client, prompt, form):
         sent = vars(self).setdefault("sent", [])
         said = self.script[min(len(sent), len(self.script) - 1)]
-        sent.append((client, form, sorted(self._sent())))
-        self.asked_in = threading.current_thread()
+        sent.append((form, sorted(self._sent())))
         if isinstance(said, BaseException):
             raise said
         return Completion(said)
@@ -64,7 +59,6 @@ class Fake(Provider):
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.delenv("OTHER_KEY", raising=False)
 
 
 def fake(*script, **settings):
@@ -94,7 +88,7 @@ def test_form_by_schema():
     model = fake()
     assert ask(model) == Completion("yes")
     ask(model, FREE)
-    assert [form for _, form, _ in model.sent] == ["json_schema", "text"]
+    assert [form for form, _ in model.sent] == ["json_schema", "text"]
 
 
 def test_forms_step_down_and_stay_there():
@@ -104,7 +98,7 @@ def test_forms_step_down_and_stay_there():
     assert (first.code, first.adapted, second.adapted) == ("format_refused", True, True)
     ask(model)
     ask(model)
-    forms = [form for _, form, _ in model.sent]
+    forms = [form for form, _ in model.sent]
     assert forms == ["json_schema", "json_object", "text", "text"]
 
 
@@ -143,11 +137,8 @@ def test_a_refused_parameter_is_not_sent_again():
     assert "temperature" in str(error)
     ask(model)
     ask(model, FREE)
-    assert [sent for _, _, sent in model.sent] == [
-        ["max_tokens", "temperature"],
-        ["max_tokens"],
-        ["max_tokens"],
-    ]
+    parameters = [sent for _, sent in model.sent]
+    assert parameters == [["max_tokens", "temperature"], ["max_tokens"], ["max_tokens"]]
 
 
 def test_dropped_parameter_is_not_blamed():
@@ -170,9 +161,6 @@ def test_other_errors_adapt_nothing(status, told, code):
     error = fault(model)
     assert (error.code, error.adapted) == (code, False)
     assert error.too_long == (code == "too_long")
-
-
-# ---------------------------------------------------------------------- keys
 
 
 @pytest.fixture
@@ -205,7 +193,7 @@ def test_what_a_refusal_taught_expires(told, first, later, clock):
     ask(model)
     clock.now += 2
     ask(model)
-    place = 2 if isinstance(first, list) else 1
+    place = 1 if isinstance(first, list) else 0
     assert [row[place] for row in model.sent] == [first, later, first]
 
 
@@ -217,19 +205,7 @@ def test_an_echo_teaches_nothing(told):
         model = fake(Refused(400, f"cannot read: {echo}"), "yes")
         assert not fault(model, prompt).adapted
         ask(model, prompt)
-        assert model.sent[1][1:] == ("json_schema", ["temperature"])
-
-
-# ---------------------------------------------------------------------- connections
-
-
-def test_connecting_runs_in_a_thread():
-    model = fake()
-    ask(model)
-    assert model.made[0] not in {model.asked_in, threading.main_thread()}
-
-
-# ---------------------------------------------------------------------- settings
+        assert model.sent[1] == ("json_schema", ["temperature"])
 
 
 def test_unsupported_form():
@@ -292,3 +268,30 @@ def test_parameters(provider, settings, parameters):
 def test_options_that_are_set_elsewhere(name):
     with pytest.raises(ConfigurationError, match=f"options: '{name}'"):
         Fake("a-model", options={name: "x"})
+
+
+MERGED = [
+    # The token itself, its alternatives, and probabilities of their texts.
+    (("a", 0.5), [("a", 0.5), ("b", 0.25)], {"a": 0.5, "b": 0.25}),
+    (("a", 0.25), [("b", 0.5), ("c", 0.125)], {"a": 0.25, "b": 0.5, "c": 0.125}),
+    (("a", 0.5), [("a", 0.25), ("b", 0.5), ("a", 0.125)], {"a": 0.375, "b": 0.5}),
+    (("a", 0.5), [("a", 0.5), ("b", 0.25), ("a", 0.5)], {"a": 0.5, "b": 0.25}),
+    (("a", 0.5), [], {"a": 0.5}),
+    (("a", 0.5), [("b", None), ("c", 0.0)], {"a": 0.5}),
+    (("a", None), [("a", None), ("b", 0.5)], None),
+]
+
+
+@pytest.mark.parametrize(("own", "others", "merged"), MERGED)
+def test_tokens_of_one_text(own, others, merged):
+    def logs(entry):
+        text, value = entry
+        return text, None if value is None else -math.inf if value == 0 else math.log(value)
+
+    tokens = token_logprobs([(logs(own), [logs(other) for other in others])])
+    if merged is None:
+        assert tokens is None
+        return
+    (token,) = tokens
+    assert next(iter(token)) == own[0]
+    assert {text: math.exp(value) for text, value in token.items()} == pytest.approx(merged)

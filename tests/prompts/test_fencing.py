@@ -1,6 +1,8 @@
 """Fences: what is escaped, and what stays."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenced
 
@@ -16,6 +18,9 @@ TEXTS = [
     ("\uff3bINST\uff3d", "[ INST\uff3d"),
     ("[1] [a] [Inst] [A]", "[1] [a] [Inst] [A]"),
     ("क्\u200dष", "क्\u200dष"),
+    ("a\U000e0100b\ufe00c\u200e\u061c\u2063\u180ed", "abcd"),
+    ("deep [gMASK]", "deep [ gMASK]"),
+    ("a > b & c\td\ne [see] {x} 日本語 \U0001f600", "a > b & c\td\ne [see] {x} 日本語 \U0001f600"),
 ]
 
 
@@ -36,3 +41,8 @@ def test_tags():
     assert fenced("query", "a < b") == "<query>a &lt; b</query>"
     assert fenced("doc", "a", 'k"') == '<doc id="k&quot;">a</doc>'
     assert between_tags("doc", "&lt;", "k") == '<doc id="k">&lt;</doc>'
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text(st.sampled_from("[]INST<_/ \r\n\x00")))
+def test_ascii_is_fenced_as_any_other_text(text):
+    assert as_text(f"{text} \u00e9") == f"{as_text(text)} \u00e9"

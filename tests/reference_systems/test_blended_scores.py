@@ -191,7 +191,7 @@ def test_one_memory_is_judged(provider, make, rank):
 def test_more_than_max_candidates(provider, make, rank, most, tail):
     count = 25
     texts = [f"memory {at}" for at in range(count)]
-    provider.play(fake.good(lambda text: fake.by_number(text) / count, "index pairs", True))
+    provider.play(grades(*[at / count for at in range(most)]))
     overrides = {} if most == 20 else {"depth": most}
     given = memories(texts, [0.5] * count)
     ranking = rank(make(tail=tail, **overrides), "q", given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -37,6 +38,7 @@ class Echo(Client[str]):
         self._prepare()
 
     def _connect(self, key):
+        assert threading.current_thread() is not threading.main_thread()  # importing takes a second
         self.keys.append(key)
 
         async def close():
@@ -154,6 +156,8 @@ KEYS = {
     "second": ({}, {"ECHO_KEY": " ", "OTHER_KEY": "b"}, "b"),
     "edges of ASCII": ({"api_key": "a ~"}, {}, "a ~"),
     "control": ({"api_key": "a\x1f"}, {}, refused("api_key")),
+    "line break": ({}, {"ECHO_KEY": "a\r\nX: b"}, refused("ECHO_KEY")),
+    "not ASCII": ({"api_key": "ключ"}, {}, refused("api_key")),
     "delete": ({}, {"ECHO_KEY": "a\x7fb"}, refused("ECHO_KEY")),
     "source": ({}, {"ECHO_KEY": "", "OTHER_KEY": "a\x7fb"}, refused("OTHER_KEY")),
     "none": ({}, {"ECHO_KEY": ""}, missing("ECHO_KEY or OTHER_KEY")),

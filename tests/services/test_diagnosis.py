@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import unicodedata
 from urllib.parse import quote
@@ -10,17 +11,14 @@ from urllib.parse import quote
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider, http
-from fault_fixtures import _closing, _environment, _sdks
+from fake_provider import http
 from rerank_dialects import DIALECTS
 from rotation import rotated
-from secondpass import Reranker, RerankError
+from secondpass import RerankError
 from secondpass.errors import LLMError
 from secondpass.services.diagnosis import RUN, Sent, words
 from secondpass.settings.secrets import bare
 from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
-
-__all__ = ["_closing", "_environment", "_sdks"]
 
 FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei", "mixedbread")
 
@@ -44,6 +42,7 @@ BODIES = [
     ([{"error": {"message": "in a list"}}], "in a list"),
     ("upstream connect error\n\x1b[31mreset\x00", "upstream connect error [31mreset"),
     ("<html><title>502</title>", ""),
+    ({"message": "<400> Value error, no such thing"}, "<400> Value error, no such thing"),
     ({"error": {"code": "no identifier!", "type": "x" * 65, "message": ""}}, ""),
     ({"error": {"code": KEY, "type": KEY[-6:], "message": "m"}}, "m"),
     ({"error": {"message": 5, "code": None, "type": ["a", {}]}}, ""),
@@ -113,6 +112,85 @@ def test_no_words_that_repeat_a_short_query():
     assert words("nothing found for zebras", Sent(["zebra"])) == "nothing found for zebras"
 
 
+# ---------------------------------------------------------------------- what was sent
+
+
+@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
+def test_echoes_are_removed(escape):
+    text = f"context_length_exceeded: {ESCAPES[escape](PASSAGE)} | the end"
+    left = SENT.removed_from(text)
+    assert "context_length_exceeded" in left
+    assert "the end" in left
+    for word in ("wombats", "burrows", "1899"):
+        if escape != "hyphens":
+            assert word not in left.lower()
+
+
+HELD = [
+    (QUERY[:RUN], True),
+    ("wheredothezeb", True),
+    ("wheredothez", False),
+    (f"unknown key {KEY[4:9]}", True),
+    ("unknown model", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("text", "held"), HELD, ids=[row[0] for row in HELD])
+def test_parts_of_a_request(text, held):
+    assert SENT.holds_part_of(text) is held
+
+
+def test_short_lines_count_as_whole_words():
+    sent = Sent(["<query>zebra</query>\nowl"])
+    assert sent.holds_part_of("nothing found for zebra.")
+    assert sent.holds_part_of("OWL not found")
+    assert not sent.holds_part_of("zebras and owls")
+
+
+def test_further_keys():
+    more = SENT.with_secrets(["token-XYZ", ""])
+    assert more.holds_secret("bad TOKEN-xyz")
+    assert more.holds_secret(KEY)
+    assert not SENT.holds_secret("bad token-XYZ")
+
+
+@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
+def test_escaped_keys_are_found(escape):
+    assert SENT.holds_secret(f"wrong: {ESCAPES[escape](KEY)}")
+
+
+ENCODED = {
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 without its end": lambda key: base64.b64encode(key.encode()).decode()[1:-3],
+    "base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
+    "Bearer": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+    "Basic": lambda key: "Basic " + base64.b64encode(f"user:{key}".encode()).decode(),
+    "base64 in a URL": lambda key: quote(base64.b64encode(f"?>{key}".encode()).decode(), safe=""),
+    "hexadecimal": lambda key: key.encode().hex(),
+    "hexadecimal without its start": lambda key: key.encode().hex().upper()[1:],
+    "hexadecimal with colons": lambda key: key.encode().hex(":"),
+}
+
+
+@pytest.mark.parametrize("encode", ENCODED)
+@pytest.mark.parametrize("key", [KEY, "~?>secret<?~"])
+def test_encoded_keys_are_found(encode, key):
+    sent = Sent([], [key])
+    assert sent.holds_secret(f"the header {ENCODED[encode](key)} is wrong")
+    assert not sent.holds_secret(f"the header {ENCODED[encode]('another-one-9876')} is wrong")
+
+
+@pytest.mark.parametrize("encode", ["base64", "base64 for URLs", "hexadecimal"])
+def test_encoded_passages_are_found(encode):
+    assert SENT.holds_part_of(ENCODED[encode](PASSAGE))
+    assert not SENT.holds_part_of(ENCODED[encode]("something that was never sent to anybody"))
+
+
+def test_very_long_requests_are_not_compared():
+    assert Sent(["x y " * 300_000]).holds_part_of("no such model")
+
+
 # ---------------------------------------------------------------------- addresses
 
 ADDRESSES = {
@@ -131,29 +209,6 @@ def test_addresses(url, told):
 
 
 # ---------------------------------------------------------------------- through every client
-
-
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
-@pytest.fixture
-def make(provider, closing, monkeypatch):
-    monkeypatch.setenv("MY_KEY", KEY)
-
-    def reranker(flavour, base_url=None, **whole):
-        base_url = base_url or provider.base_url(flavour)
-        given = {"model": "my-model", "base_url": base_url, "api_key_env": "MY_KEY"}
-        if flavour in DIALECTS:
-            method = {"type": "endpoint", "api": flavour, **given}
-        else:
-            method = {"type": "graded", "llm": {"type": flavour, **given}}
-        limits = {"retries": 0}
-        return closing(Reranker.from_config({"method": method, "limits": limits, **whole}))
-
-    return reranker
 
 
 @pytest.mark.parametrize(("flavour", "code"), rotated(FLAVOURS, [401, 404, 429, 503]))

@@ -5,71 +5,112 @@ from __future__ import annotations
 import asyncio
 import codecs
 import gzip
-import json
 import logging
 
 import httpx
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider, http
-from fault_fixtures import _closing, _environment, _sdks
-from rerank_dialects import DIALECTS
+from fake_provider import http
+from rankings import codes
 from rotation import rotated
-from secondpass import Reranker
 from secondpass.apis import method
 from secondpass.services import http as module
-from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
-
-__all__ = ["_closing", "_environment", "_sdks"]
+from secondpass.services.http import (
+    MAX_SDK_VALUES,
+    ResponseTooLongError,
+    UnreadableResponseError,
+    _ValueCounter,
+)
 
 FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei")
 GIVEN = ["3 ä", "9 ö", "5 ü"]
 BEST_FIRST = (1, 2, 0)
 
-ENCODINGS = {
-    "utf-8": lambda text: text.encode(),
-    "utf-8 with a mark": lambda text: codecs.BOM_UTF8 + text.encode(),
-    "utf-16-le": lambda text: codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
-    "utf-16-be": lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
-    "utf-32-le": lambda text: codecs.BOM_UTF32_LE + text.encode("utf-32-le"),
-    "utf-32-be": lambda text: codecs.BOM_UTF32_BE + text.encode("utf-32-be"),
+
+def fetched(provider, *parts, seconds=0.0):
+    """The body that a client with bounds reads of a response; ``seconds`` pass after each part."""
+    wire = [step for part in parts for step in (part, fake.Pause(seconds))] if seconds else parts
+    provider.play(fake.raw(*wire))
+
+    async def post():
+        async with module.bounded(httpx.AsyncClient, 20) as client:
+            return (await client.post(provider.base_url("tei") + "/rerank", json={})).content
+
+    return asyncio.run(post())
+
+
+# ---------------------------------------------------------------------- bodies
+
+
+def members(text, size=10):
+    """Several gzip members."""
+    return b"".join(gzip.compress(text[at : at + size]) for at in range(0, len(text), size))
+
+
+TEXT = '{"a": "ä 漢 🦉"}'
+UTF_8 = TEXT.encode()
+NOTHING = gzip.compress(b"")
+PACKED = {"Content-Encoding": "gzip"}
+BODIES = {
+    # what is sent, whether by gzip; what is read, or the error
+    "utf-8": (UTF_8, False, UTF_8),
+    "utf-8 with a mark": (codecs.BOM_UTF8 + UTF_8, False, UTF_8),
+    "utf-16-le": (codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le"), False, UTF_8),
+    "utf-16-be": (codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"), False, UTF_8),
+    "utf-32-le": (codecs.BOM_UTF32_LE + TEXT.encode("utf-32-le"), False, UTF_8),
+    "utf-32-be": (codecs.BOM_UTF32_BE + TEXT.encode("utf-32-be"), False, UTF_8),
+    "broken utf-16": (codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01", False, UnreadableResponseError),
+    "one member": (gzip.compress(UTF_8), True, UTF_8),
+    "several members": (members(UTF_8), True, UTF_8),
+    "a member for each byte": (members(UTF_8, 1), True, UTF_8),
+    "padding behind": (gzip.compress(UTF_8) + b"\0" * 512, True, UTF_8),
+    "empty members": (NOTHING * 9 + members(UTF_8) + NOTHING * 9, True, UTF_8),
+    "members that unpack to much": (gzip.compress(b" " * 2**22) * 5, True, ResponseTooLongError),
+    "members without end": (NOTHING * 5000, True, ResponseTooLongError),
+    "other bytes behind": (gzip.compress(b"{}") + b"more", True, UnreadableResponseError),
+    "no gzip": (UTF_8, True, UnreadableResponseError),
 }
 
 
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
+@pytest.mark.parametrize(("body", "packed", "read"), BODIES.values(), ids=BODIES)
+def test_bodies(body, packed, read, provider):
+    response = http(200, body, PACKED if packed else None)
+    if isinstance(read, bytes):
+        assert fetched(provider, response) == read
+    else:
+        with pytest.raises(read):
+            fetched(provider, response)
 
 
-@pytest.fixture
-def make(provider, closing):
-    def reranker(flavour, **limits):
-        if flavour in DIALECTS:
-            method = {
-                "type": "endpoint",
-                "api": flavour,
-                "model": "m",
-                "base_url": provider.base_url(flavour),
-                "api_key": "sk-test",
-            }
-        else:
-            method = {"type": "graded", "llm": provider.llm(flavour, api_key="sk-test")}
-        return closing(Reranker.from_config({"method": method, "limits": {"retries": 0, **limits}}))
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_body_in_single_bytes(packed, provider):
+    body = codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be")
+    response = http(200, gzip.compress(body) if packed else body, PACKED if packed else None)
+    assert fetched(provider, *(bytes([byte]) for byte in response), seconds=0.002) == UTF_8
 
-    return reranker
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_packed_answer_with_a_mark(flavour, make, provider):
+    """In an encoding, and under the name of another one."""
+
+    def step(request):
+        body = codecs.BOM_UTF16_LE + good_text(request).encode("utf-16-le")
+        return [http(200, gzip.compress(body), PACKED, "application/json; charset=punycode")]
+
+    provider.play(step)
+    ranking = make(flavour).rerank("q", GIVEN)
+    assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
 
 
 def good_text(request):
-    if request.rerank:
-        return json.dumps(fake.rerank_envelope(request, fake.rerank_rows(request)))
-    reply = fake.envelope(request, fake.reply_text(request))
-    return json.dumps(reply, ensure_ascii=False)
+    return fake.good_bytes(request).decode()
 
 
-def answered(pack, headers=None, kind="application/json"):
-    return lambda request: [http(200, pack(good_text(request)), headers, kind)]
+def test_of_an_error_the_beginning_is_read(provider):
+    broken = codecs.BOM_UTF16_LE + b"\x00\xd8{\x00"
+    assert fetched(provider, http(503, broken)) == "\ufffd{".encode()
+    assert 2**20 < len(fetched(provider, http(503, b"x" * 2**23))) < 2**21
 
 
 @pytest.fixture
@@ -84,13 +125,6 @@ def lookups(monkeypatch):
 
     monkeypatch.setattr(codecs, "lookup", recorded)
     return found
-
-
-@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
-def test_encodings_of_answers(flavour, encoding, make, provider):
-    provider.play(answered(ENCODINGS[encoding], kind="application/json; charset=punycode"))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
 
 
 @pytest.mark.parametrize(
@@ -110,55 +144,6 @@ def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider
     assert charset not in lookups
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_broken_utf16(flavour, make, provider):
-    body = codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01"
-    provider.play(fake.raw(http(200, body)))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert {issue.code for issue in ranking.report.issues} == {"bad_response"}
-    provider.play(fake.raw(http(503, body)))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert {issue.code for issue in ranking.report.issues} == {"server_error"}
-
-
-def members(text, size=10):
-    raw = text.encode()
-    return b"".join(gzip.compress(raw[at : at + size]) for at in range(0, len(raw), size))
-
-
-PACKED = {
-    "one member": lambda text: gzip.compress(text.encode()),
-    "several members": members,
-    "a member for each byte": lambda text: members(text, 1),
-    "padding behind": lambda text: gzip.compress(text.encode()) + b"\0" * 512,
-    "empty members": lambda text: gzip.compress(b"") * 9 + members(text) + gzip.compress(b"") * 9,
-}
-
-
-@pytest.mark.parametrize(("flavour", "pack"), rotated(FLAVOURS, PACKED))
-def test_gzip(flavour, pack, make, provider):
-    provider.play(answered(PACKED[pack], {"Content-Encoding": "gzip"}))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
-
-
-MANY = {
-    "members that unpack to much": (gzip.compress(b" " * 2**22) * 5, "response_too_long"),
-    "members without end": (gzip.compress(b"") * 5000, "response_too_long"),
-    "other bytes behind": (gzip.compress(b"{}") + b"more", "bad_response"),
-}
-
-
-@pytest.mark.parametrize(
-    ("flavour", "name"), rotated(["openai", "anthropic", "google", "tei"], MANY)
-)
-def test_bounds_of_gzip(flavour, name, make, provider):
-    body, code = MANY[name]
-    provider.play(fake.raw(http(200, body, {"Content-Encoding": "gzip"})))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert {issue.code for issue in ranking.report.issues} == {code}
-
-
 ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "tei": "results"}
 
 
@@ -167,10 +152,9 @@ def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch
     if flavour == "tei":
         monkeypatch.setattr(method, "MAX_VALUES", MAX_SDK_VALUES)
     body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MAX_SDK_VALUES)
-    headers = {"Content-Encoding": "gzip"} if packed else None
-    provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))
-    ranking = make(flavour).rerank("q", GIVEN)
-    assert {issue.code for issue in ranking.report.issues} == {"response_too_long"}
+    body = gzip.compress(body) if packed else body
+    provider.play(fake.raw(http(200, body, PACKED if packed else None)))
+    assert codes(make(flavour).rerank("q", GIVEN)) == {"response_too_long"}
 
 
 JSON_TEXTS = {
@@ -216,42 +200,28 @@ def test_small_chunks_yield():
     assert asyncio.run(turns_of_others()) >= 5
 
 
-def test_a_mark_cut_into_single_bytes(make, provider):
-    body = codecs.BOM_UTF16_BE + b"\x00[\x00]"
-
-    def step(_request):
-        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        yield f"Content-Length: {len(body)}\r\n\r\n".encode()
-        for byte in body:
-            yield bytes([byte])
-            yield fake.Pause(0.01)
-
-    provider.play(step)
-
-    async def read():
-        async with module.bounded(httpx.AsyncClient, 5) as client:
-            return (await client.post(provider.base_url("tei") + "/rerank", json={})).content
-
-    assert asyncio.run(read()) == b"[]"
-
-
 # ---------------------------------------------------------------------- connections
 
 
-def smuggled(request):
-    """A right answer, and in the same segment an answer that nobody asked for."""
-    forged = json.loads(good_text(request))
-    text = json.dumps(forged).replace("0.9", "0.0")
-    yield http(200, good_text(request).encode()) + http(200, text.encode()) * 2
+def smuggled(code):
+    """An answer, and in the same segment answers that nobody asked for."""
+
+    def step(request):
+        text = good_text(request)
+        answer = http(200, text.encode()) if code == 200 else http(code, {"error": "no"})
+        yield answer + http(200, text.replace("0.9", "0.0").encode()) * 2
+
+    return step
 
 
+@pytest.mark.parametrize("code", [200, 500])
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_surplus_bytes_answer_no_later_request(flavour, make, provider):
+def test_surplus_bytes_answer_no_later_request(flavour, code, make, provider):
     one = make(flavour)
     provider.play(fake.good())
     one.rerank("q", GIVEN)
-    provider.play(smuggled, fake.good())
-    assert one.rerank("q", GIVEN).report.status == "ok"
+    provider.play(smuggled(code), fake.good())
+    assert one.rerank("q", GIVEN).report.status == ("ok" if code == 200 else "unchanged")
     before = provider.connections
     # What the forged answer is about: other candidates, the other way round.
     ranking = one.rerank("q", ["9 a", "1 b", "8 c"])
@@ -260,71 +230,17 @@ def test_surplus_bytes_answer_no_later_request(flavour, make, provider):
     assert provider.connections == before + 1
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_surplus_behind_an_error(flavour, make, provider):
-    one = make(flavour)
-
-    def step(request):
-        yield http(500, {"error": "no"}) + http(200, good_text(request).encode())
-
-    provider.play(step, fake.good())
-    assert one.rerank("q", GIVEN).report.status == "unchanged"
-    ranking = one.rerank("q", ["9 a", "1 b", "8 c"])
-    assert (ranking.report.status, ranking.order) == ("ok", (0, 2, 1))
-    assert len(provider.requests) == 2
-
-
 def test_nothing_is_reused_unseen(make, provider, monkeypatch):
     """As with a version of the HTTP library that keeps its state elsewhere."""
     monkeypatch.setattr(module, "_INNER", ())
     one = make("tei")
-    provider.play(smuggled, fake.good())
+    provider.play(smuggled(200), fake.good())
     before = provider.connections
     for _ in range(3):
         ranking = one.rerank("q", GIVEN)
         assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
     assert provider.connections == before + 3
     assert len(provider.requests) == 3
-
-
-# ---------------------------------------------------------------------- keys
-
-
-UNFIT = ["sk-1\n23456", "sk-1\r\nX: 23456", "sk-\x00456", "ключ456", "\x7f456"]
-
-
-SOURCES = [(key, source) for key in UNFIT for source in ("variable", "setting")]
-SOURCES.remove(("sk-\x00456", "variable"))  # which no environment can hold
-
-
-@pytest.mark.parametrize(("flavour", "unfit"), rotated(FLAVOURS, SOURCES))
-def test_keys_that_no_header_can_hold(flavour, unfit, provider, monkeypatch, closing):
-    key, source = unfit
-    given = {"api_key": key}
-    if source == "variable":
-        monkeypatch.setenv("MY_KEY", key)
-        given = {"api_key_env": "MY_KEY"}
-    if flavour in DIALECTS:
-        base_url = provider.base_url(flavour)
-        method = {"type": "endpoint", "api": flavour, "model": "m", "base_url": base_url, **given}
-    else:
-        method = {"type": "graded", "llm": provider.llm(flavour, **given)}
-    one = closing(Reranker.from_config({"method": method, "limits": {"retries": 2}}))
-    provider.play()
-    ranking = one.rerank("q", GIVEN)
-    assert [issue.code for issue in ranking.report.issues] == ["invalid_key"]
-    message = ranking.report.issues[0].message
-    assert "456" not in message
-    assert ("MY_KEY" if source == "variable" else "api_key") in message
-    assert ranking.report.usage.calls == 0
-    assert not provider.requests
-
-
-def test_a_large_error_is_not_read_to_its_end(make, provider):
-    one = make("tei")
-    provider.play(fake.raw(http(503, b"x" * 2**23)))
-    ranking = one.rerank("q", GIVEN)
-    assert {issue.code for issue in ranking.report.issues} == {"server_error"}
 
 
 PATH = "/openai/v1/chat/completions"

@@ -127,25 +127,19 @@ def each_answer(
     return answer(change_reply)
 
 
-def probability(value: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
-    """Another value for the probability of a yes."""
-    return each_answer(
-        lambda one: one.update({"noul" if "noul" in one else "probability": value}), which
-    )
+def with_probability(value: Any) -> Callable[[dict[str, Any]], None]:
+    """Another probability of a yes."""
+    return lambda one: one.update({"noul" if "noul" in one else "probability": value})
 
 
-def probabilities(values: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
-    """Other probabilities of levels, by a function of the right ones or as a list."""
+def with_levels(numbers: Iterable[Any]) -> Callable[[dict[str, Any]], None]:
+    """Other probabilities of the levels."""
 
     def change(one: dict[str, Any]) -> None:
-        stated = one["probabilities"]
-        listed = isinstance(stated, list)
-        numbers = [row["probability"] for row in stated] if listed else [*stated.values()]
-        new = values(numbers) if callable(values) else values
-        one["probabilities"] = (
-            [{"label": str(n), "value": n, "probability": number} for n, number in enumerate(new)]
-            if listed
-            else {str(n): number for n, number in enumerate(new)}
-        )
+        if isinstance(one["probabilities"], list):
+            rows = [{"label": str(n), "value": n, "probability": p} for n, p in enumerate(numbers)]
+            one["probabilities"] = rows
+        else:
+            one["probabilities"] = {str(n): number for n, number in enumerate(numbers)}
 
-    return each_answer(change, which)
+    return change

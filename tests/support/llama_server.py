@@ -19,12 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
-    "{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-
 
 def missing_packages(*names: str) -> list[str]:
     """Those of the packages that are not installed; none of them is imported for the answer."""
@@ -40,8 +34,6 @@ def serve(
     longest_reply: int = 1024,
     rerank: bool = False,
     key: str | None = None,
-    port: int = 0,
-    threads: int = 1,
 ) -> Iterator[str]:
     """Serve a GGUF file while the block runs; the base URL, which ends in ``/v1``.
 
@@ -52,19 +44,8 @@ def serve(
         longest_reply: tokens after which a reply is cut where the request does not say.
         rerank: whether the model is a cross-encoder, for ``/v1/rerank``.
         key: the key that requests must show; none where it is None.
-        port: where it listens; a free port where it is 0.
-        threads: that work on one reply. Tiny models and busy machines are slower with more.
     """
-    options = {
-        "model": str(model),
-        "context": context,
-        "parallel": parallel,
-        "longest_reply": longest_reply,
-        "rerank": rerank,
-        "key": key,
-        "port": port,
-        "threads": threads,
-    }
+    options = [str(model), context, parallel, longest_reply, rerank, key]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(options)],
@@ -73,23 +54,21 @@ def serve(
             stderr=log,
         )
         with process:
-            assert process.stdin is not None
             assert process.stdout is not None
             try:
-                for line in process.stdout:
-                    # Whatever else the library prints comes before the address.
-                    if line.startswith(b"serving "):
-                        break
-                else:
+                # Whatever else the library prints comes before the address.
+                lines = (line for line in process.stdout if line.startswith(b"serving "))
+                address = next(lines, None)
+                if address is None:
                     log.seek(0)
                     output = log.read()[-2000:].decode(errors="replace")
                     raise RuntimeError(f"the server did not start: {output}")
-                yield line.split()[1].decode() + "/v1"
+                yield address.split()[1].decode() + "/v1"
             finally:
                 process.kill()  # nothing of it is kept, so it need not end in good order
 
 
-def write_tiny_cross_encoder(path: Path, *, seed: int = 0) -> Path:
+def write_tiny_cross_encoder(path: Path) -> Path:
     """A BERT with a classification head of one label, of random weights, for ``/v1/rerank``."""
     import gguf
     import numpy as np
@@ -99,7 +78,7 @@ def write_tiny_cross_encoder(path: Path, *, seed: int = 0) -> Path:
     width, heads, inner, layers, length = 32, 2, 64, 2, 512
     # The WordPiece of llama.cpp marks the start of a word instead of its continuation.
     tokens = [word if word.startswith("[") else f"▁{word}" for word in WORDS]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
 
     def noise(*shape: int) -> Any:
         return rng.normal(0, 0.5, shape).astype(np.float32)
@@ -161,23 +140,26 @@ def written(writer: Any, path: Path) -> Path:
     return path
 
 
-def _serve_until_the_tests_end(options: dict[str, Any]) -> None:
+def _serve_until_the_tests_end(
+    model: str, context: int, parallel: int, longest_reply: int, rerank: bool, key: str | None
+) -> None:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
-    params.model.path = options["model"]
-    params.port = options["port"]
-    params.n_parallel = options["parallel"]
-    params.n_ctx = options["context"] * options["parallel"]  # it is shared out among them
-    params.n_predict = options["longest_reply"]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options["threads"]
+    params.model.path = model
+    params.port = 0
+    params.n_parallel = parallel
+    params.n_ctx = context * parallel  # it is shared out among them
+    params.n_predict = longest_reply
+    # Tiny models and busy machines are slower with more.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.seed = 1
     params.ui = params.warmup = params.fit_params = False
     params.cache_prompt = False  # so that a request's reply does not depend on those before it
     params.endpoint_metrics = True
-    if options["key"] is not None:
-        params.api_keys = [options["key"]]
-    if options["rerank"]:
+    if key is not None:
+        params.api_keys = [key]
+    if rerank:
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
     server = xllamacpp.Server(params)
@@ -188,4 +170,4 @@ def _serve_until_the_tests_end(options: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _serve_until_the_tests_end(json.loads(sys.argv[1]))
+    _serve_until_the_tests_end(*json.loads(sys.argv[1]))

@@ -338,5 +338,3 @@ DIALECTS = {
 DIALECTS["nvidia_nim"] = replace(DIALECTS["nvidia"], path="/v1/ranking", hosted=None)
 SIGNED = ("bedrock",)
 """Those that take no key."""
-HOSTED = [api for api, dialect in DIALECTS.items() if dialect.hosted]
-OWN = [api for api in DIALECTS if api not in HOSTED]

@@ -34,11 +34,8 @@ def split(
 ) -> Iterator[range]:
     """Split a range of documents into requests, as equal as possible.
 
-    Args:
-        whole: the range.
-        documents: the most documents of a request.
-        sizes: tokens of each document of the task; None if there is no limit.
-        tokens: the most tokens of a request; a document that is longer gets a request alone.
+    ``documents`` and ``tokens`` are the most of a request, ``sizes`` the tokens of each document of
+    the task; one with more than ``tokens`` gets a request alone.
     """
     for part in split_batches(len(whole), documents):
         batch = range(whole.start + part.start, whole.start + part.stop)
@@ -58,10 +55,7 @@ def _halved(batch: range, sizes: Sequence[float], tokens: float) -> Iterator[ran
             yield part
             continue
         middle = min(range(1, len(part)), key=lambda cut: abs(2 * sums[cut - 1] - sums[-1]))
-        waiting += [
-            range(part.start + middle, part.stop),
-            range(part.start, part.start + middle),
-        ]
+        waiting += [part[middle:], part[:middle]]
 
 
 def blank(texts: Iterable[str]) -> tuple[int, ...]:
@@ -94,14 +88,7 @@ def next_parts(
 
     The first half of one is asked. If that is refused too, its own first half; if it is answered,
     the rest of all, in requests of its size. Answers about what is asked again are removed.
-
-    Args:
-        answers: by range.
-        half: the first half that was asked last.
-        issues: gets the errors of requests of which the halves are asked.
-
-    Returns:
-        The ranges, and the first half if it is asked alone.
+    ``half`` is the first half that was asked last; the new one, if it is asked alone, is returned.
     """
     refused = [
         part for part, answer in answers.items() if isinstance(answer.error, BatchRefusedError)

@@ -266,11 +266,8 @@ def _check(
     """Check a template, in which the placeholders ``known`` have a value, and some are ``needed``.
 
     Those of ``each`` have one for each repetition.
-
-    Raises:
-        ConfigurationError: every problem.
     """
-    named = {name: "" for name in PLACEHOLDERS if name in known}
+    named = [name for name in PLACEHOLDERS if name in known]
     problems = [*api_template.misplaced(template, named, each)]
     if not problems:
         missing = sorted(needed - api_template.placeholders(template))

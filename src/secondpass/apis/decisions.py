@@ -68,14 +68,8 @@ def read_answers(
     """The scores in a parsed response: probabilities of a yes, or grades from 0 to 1.
 
     A document without an answer has no score; one whose answer cannot be used, or has two answers,
-    counts as refused. Answers to other questions are counted, and not used.
-
-    Args:
-        body: the response, in which doubled names are marked.
-        api: whose it is.
-        question: that was asked about each document.
-        ids: of the questions, in their order.
-        levels: number of levels of the scale; not used for a yes or no.
+    counts as refused. Answers to other questions are counted, and not used. In ``body``, doubled
+    names are marked; ``levels`` is the number of levels of a scale.
 
     Raises:
         ReplyError: no answers, no usable one, or a probability on another scale.
@@ -143,10 +137,10 @@ def _by_id(
 
 
 def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
-    """The score in an answer.
+    """The probability of a yes, or the expected level as a share of the highest.
 
     Raises:
-        _UnusableError: there is no score that can be used.
+        _UnusableError: there is none that can be used.
         ReplyError: the probability of a yes is on another scale.
     """
     expected = lookup(question.question, api.answer_type)
@@ -163,7 +157,9 @@ def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
             message = f"it has a probability of {number:.6g}, so none of its numbers is used"
             raise ReplyError(message, "score_out_of_range", repairable=False)
         return value
-    return _expectation(_distribution(answer, question, levels))
+    probabilities = _distribution(answer, question, levels)
+    weighted = math.fsum(level * share for level, share in enumerate(probabilities))
+    return min(1.0, round(weighted / math.fsum(probabilities) / (levels - 1), _DECIMALS))
 
 
 def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
@@ -189,13 +185,6 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
     if abs(math.fsum(probabilities) - 1) > _ROUNDING * levels:
         raise _UnusableError("the probabilities of the levels do not sum to 1")
     return probabilities
-
-
-def _expectation(probabilities: Sequence[float]) -> float:
-    """The expected level, as a share of the highest: from 0 to 1."""
-    weighted = math.fsum(level * number for level, number in enumerate(probabilities))
-    highest = len(probabilities) - 1
-    return min(1.0, round(weighted / math.fsum(probabilities) / highest, _DECIMALS))
 
 
 _DOCUMENT = "{document}"

@@ -129,11 +129,8 @@ def fill(
 ) -> dict[str, Any]:
     """The JSON object that a template describes; ``{}`` if no member has a value.
 
-    Args:
-        template: without anything :func:`misplaced`.
-        values: of the placeholders; None for no value.
-        items: the values of the placeholders of ``each``, for each repetition.
-        each: placeholders of repeated elements.
+    ``values`` are those of the placeholders, None for no value; ``items`` those of the placeholders
+    of ``each``, for each repetition.
     """
     result = _filled(template, values, items, frozenset(each))
     return {} if result is _ABSENT else result

@@ -45,17 +45,12 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Response(Completion):
-    """A response with its parsed JSON.
-
-    Attributes:
-        body: the parsed JSON.
-        with_spans: whether spans were requested.
-        remark: what the server answered instead of scores, safe to show; empty if it has scores.
-    """
+    """A response with its parsed JSON."""
 
     body: Any = field(default=None, repr=False)
-    with_spans: bool = False
+    with_spans: bool = False  # whether spans were requested
     remark: str = ""
+    """What the server answered instead of scores, safe to show; empty if it has scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +66,11 @@ class ResponseScores(BatchScores):
 
 @dataclass(frozen=True, slots=True)
 class SpanScores(ResponseScores):
-    """The scores of one batch and the best span of each document.
-
-    Attributes:
-        spans: one for each document; None for documents without one.
-        wrong_spans: places of documents with a score whose spans cannot be used.
-    """
+    """The scores of one batch and the best span of each document that has one."""
 
     spans: tuple[Span | None, ...] = ()
     wrong_spans: tuple[int, ...] = ()
+    """Places of documents with a score whose spans cannot be used."""
 
     def is_about(self, count: int) -> bool:
         return (
@@ -91,9 +82,6 @@ class SpanScores(ResponseScores):
                 for span, value in zip(self.spans, self.values, strict=True)
             )
         )
-
-
-# ---------------------------------------------------------------------- requests
 
 
 def request_url(api: Api, base_url: str | None, path: str | None, model: str | None = None) -> str:
@@ -269,11 +257,7 @@ def dump(scores: ResponseScores, *, with_spans: bool) -> dict[str, Any] | None:
 
 
 def load(data: Any, texts: Sequence[str], *, with_spans: bool) -> ResponseScores:
-    """The scores of a batch from the response cache.
-
-    Raises:
-        ArithmeticError | AttributeError | TypeError | ValueError: they are of other texts.
-    """
+    """The scores of a batch from the response cache; any exception if they are of other texts."""
     kind = SpanScores if with_spans else ResponseScores
     loaded: ResponseScores = reply_values.load(data, len(texts), kind)
     if isinstance(loaded, SpanScores):
@@ -359,9 +343,6 @@ def clipped(batch: ResponseScores, kind: ScoreKind) -> ResponseScores:
     return replace(batch, values=tuple(values))
 
 
-# ---------------------------------------------------------------------- spans
-
-
 def best_spans(
     rows: Iterable[tuple[int, Any]],
     refused: Set[int],
@@ -372,13 +353,6 @@ def best_spans(
     """The best span of each document, and the documents whose spans cannot be used.
 
     A document with a wrong span, or with different spans in two rows, gets none.
-
-    Args:
-        rows: indices of documents, and their rows.
-        refused: documents that get no span.
-        places: where a row has its spans.
-        texts: of the documents, as they were sent.
-        bounds: of the scores.
     """
     spans: dict[int, Span | None] = {}
     wrong: set[int] = set()

@@ -14,33 +14,6 @@ from secondpass.settings import configurable
 _BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 
 
-def connect(key: str, base_url: str | None, timeout: float) -> Connection:
-    """A client of the SDK, with its retries disabled."""
-    from google import genai
-
-    try:
-        import httpx2 as httpx
-    except ImportError:
-        import httpx  # type: ignore[no-redef]
-    http_client = bounded(httpx.AsyncClient, timeout, shorten=_shorten)
-    client = genai.Client(
-        api_key=key,
-        vertexai=False,
-        http_options=genai.types.HttpOptions(
-            base_url=base_url,
-            timeout=max(1, round(timeout * 1000)),
-            httpx_async_client=http_client,
-            retry_options=genai.types.HttpRetryOptions(attempts=1),
-        ),
-    )
-
-    async def close() -> None:
-        client.close()
-        await http_client.aclose()
-
-    return Connection(client, close)
-
-
 @configurable
 class GoogleGenAI(Provider):
     """A Gemini model; settings as in :class:`Provider`.
@@ -58,7 +31,29 @@ class GoogleGenAI(Provider):
     length_names = ("max_output_tokens",)
 
     def _connect(self, key: str) -> Connection:
-        return connect(key, self.base_url, self.timeout)
+        from google import genai
+
+        try:
+            import httpx2 as httpx
+        except ImportError:
+            import httpx  # type: ignore[no-redef]
+        http_client = bounded(httpx.AsyncClient, self.timeout, shorten=_shorten)
+        client = genai.Client(
+            api_key=key,
+            vertexai=False,
+            http_options=genai.types.HttpOptions(
+                base_url=self.base_url,
+                timeout=max(1, round(self.timeout * 1000)),
+                httpx_async_client=http_client,
+                retry_options=genai.types.HttpRetryOptions(attempts=1),
+            ),
+        )
+
+        async def close() -> None:
+            client.close()
+            await http_client.aclose()
+
+        return Connection(client, close)
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types

@@ -24,22 +24,6 @@ from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
 
-def connect(key: str, base_url: str | None, timeout: float) -> Connection:
-    """A client of the SDK, with its retries disabled."""
-    import openai
-
-    # The SDK moved from httpx to httpx2 and exports its client class under one of these names.
-    client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
-    client = openai.AsyncOpenAI(
-        api_key=key,
-        base_url=base_url,
-        max_retries=0,
-        timeout=timeout,
-        http_client=bounded(client_class, timeout, shorten=_shorten),
-    )
-    return Connection(client, client.close)
-
-
 @configurable
 class OpenAIChat(Provider):
     """A model behind Chat Completions; settings as in :class:`Provider`.
@@ -58,7 +42,18 @@ class OpenAIChat(Provider):
     length_names = ("max_completion_tokens", "max_tokens")
 
     def _connect(self, key: str) -> Connection:
-        return connect(key, self.base_url, self.timeout)
+        import openai
+
+        # The SDK moved from httpx to httpx2 and exports its client class under one of these names.
+        client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
+        client = openai.AsyncOpenAI(
+            api_key=key,
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=self.timeout,
+            http_client=bounded(client_class, self.timeout, shorten=_shorten),
+        )
+        return Connection(client, client.close)
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]

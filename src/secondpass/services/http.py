@@ -192,11 +192,7 @@ async def _limit(
 
 
 def _shortened(text: bytes, shorten: Callable[[Any], None], counter: _ValueCounter) -> bytes:
-    """A body without what is never read.
-
-    Raises:
-        ResponseTooLongError: it still has too many values, or is of another form.
-    """
+    """A body without what is never read, unless it is of another form or still too long."""
     try:
         body = json.loads(text)
         shorten(body)
@@ -261,11 +257,7 @@ class _Decompressor:
 
 
 class _ValueCounter:
-    """Counts the values of a JSON text before it is parsed.
-
-    Attributes:
-        count: of what was fed.
-    """
+    """Counts the values of a JSON text before it is parsed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -274,11 +266,7 @@ class _ValueCounter:
         self._rest = b""
 
     def feed(self, piece: bytes) -> None:
-        """Count the values in the next bytes.
-
-        Raises:
-            ResponseTooLongError: there are too many.
-        """
+        """Count the values in the next bytes, or raise ResponseTooLongError."""
         text = _JSON_ESCAPE.sub(b"", self._rest + piece)
         self._rest = b""
         if text.endswith(b"\\"):
@@ -302,7 +290,7 @@ class _Utf8Decoder:
 
     def __init__(self, errors: str) -> None:
         self._errors = errors
-        self._start: bytes | None = b""
+        self._start: bytes | None = b""  # until the mark, or its absence, is known
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, piece: bytes, final: bool = False) -> bytes:
@@ -313,18 +301,15 @@ class _Utf8Decoder:
                 self._start = piece
                 return b""
             self._start = None
-            piece = self._begin(piece)
+            for mark, encoding in _BOMS:
+                if piece.startswith(mark):
+                    piece = piece[len(mark) :]
+                    if encoding != "utf-8":
+                        self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+                    break
         if self._decoder is None:
             return piece
         try:
             return self._decoder.decode(piece, final).encode("utf-8", self._errors)
         except UnicodeError:
             raise UnreadableResponseError("does not match its byte order mark") from None
-
-    def _begin(self, piece: bytes) -> bytes:
-        for mark, encoding in _BOMS:
-            if piece.startswith(mark):
-                if encoding != "utf-8":
-                    self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
-                return piece[len(mark) :]
-        return piece

@@ -27,13 +27,7 @@ INVALID = object()
 
 
 def connect(key: str, timeout: float, *, max_values: int = MAX_SDK_VALUES) -> Connection:
-    """An httpx client that sends the key as a bearer token.
-
-    Args:
-        key: or ``NO_KEY``.
-        timeout: seconds per read.
-        max_values: JSON values in one response.
-    """
+    """An httpx client that sends the key, unless that is ``NO_KEY``, as a bearer token."""
     import httpx
 
     client = bounded(httpx.AsyncClient, timeout, max_values=max_values)
@@ -43,11 +37,7 @@ def connect(key: str, timeout: float, *, max_values: int = MAX_SDK_VALUES) -> Co
 
 
 class Ambiguous(dict[str, Any]):
-    """An object in which names stand more than once: of each, the last value.
-
-    Attributes:
-        doubled: those names.
-    """
+    """An object in which the names ``doubled`` stand more than once: of each, the last value."""
 
     doubled: frozenset[str]
 
@@ -55,9 +45,7 @@ class Ambiguous(dict[str, Any]):
 def parse_json(text: str, *, mark_doubled: bool = False) -> Any:
     """The value of a JSON text; infinities become NaN. ``INVALID`` if it is not JSON.
 
-    Args:
-        text: of a response.
-        mark_doubled: whether an object with a doubled name becomes an :class:`Ambiguous`.
+    With ``mark_doubled``, an object with a doubled name becomes an :class:`Ambiguous`.
     """
     pairs = _object if mark_doubled else None
     try:

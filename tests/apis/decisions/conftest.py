@@ -32,9 +32,8 @@ def shape(request):
 
 
 @pytest.fixture
-def make(provider, shape):
-    """Makes rerankers that ask the server, and closes them in the end."""
-    rerankers: list[Reranker] = []
+def make(provider, shape, build):
+    """Makes rerankers that ask the server."""
 
     def reranker(*, limits: Any = None, whole: Any = None, **settings: Any) -> Reranker:
         method = {
@@ -47,11 +46,7 @@ def make(provider, shape):
             "question": "yes_no",
             **settings,
         }
-        method = {name: value for name, value in method.items() if value is not None}
-        config = {"method": method, "limits": limits or {}, **(whole or {})}
-        rerankers.append(Reranker.from_config(config))
-        return rerankers[-1]
+        given = {name: value for name, value in method.items() if value is not None}
+        return build(given, limits, whole)
 
-    yield reranker
-    for one in rerankers:
-        one.close()
+    return reranker

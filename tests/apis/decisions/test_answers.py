@@ -15,11 +15,10 @@ from decision_answers import (
     answers_of,
     each_answer,
     in_turn,
-    probabilities,
-    probability,
     questions,
     right,
-    shown,
+    with_levels,
+    with_probability,
 )
 from fake_provider import Step, http
 from rankings import codes, scores
@@ -44,123 +43,101 @@ def without(which: Callable[[int], bool]) -> Step:
     return answer(change)
 
 
-VALUES = [
-    (0.0, 0.0),
-    (1, 1.0),
-    (1.00001, 1.0),
-    (float("nan"), None),
-    (float("inf"), None),
-    (None, None),
-    (True, None),
-    ("0.9", None),
-    ([0.5], None),
-    ({"p": 0.5}, None),
-    ("high", None),
-]
+def yes(value: Any) -> tuple[str, Callable[[Any], None]]:
+    """Another probability of a yes."""
+    return "yes_no", with_probability(value)
 
 
-@in_turn("value", [1.5, -0.2, 7, 1e300])
-def test_other_scale_refuses_all_batches(value, make, provider):
-    provider.play(probability(value))
-    ranking = make(batch_size=2).rerank("q", [*NUMBERS, "7 d"])
-    assert ranking.report.status == "unchanged"
-    assert {issue.code for issue in ranking.report.issues} == {"score_out_of_range"}
-    assert ranking.order == (0, 1, 2, 3)
+def levels(*numbers: Any) -> tuple[str, Callable[[Any], None]]:
+    """Other probabilities of the levels."""
+    return "graded", with_levels(numbers)
 
 
-@in_turn("value, read", VALUES)
-def test_probabilities(value, read, make, provider):
-    provider.play(probability(value))
-    ranking = make().rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: read, 2: 0.5}
-    if read is None:
-        assert ranking.report.status == "partial"
-        (issue,) = ranking.report.issues
-        assert (issue.code, issue.positions) == ("score_refused", (1,))
-        assert ranking[-1].position == 1
-    else:
-        assert ranking.report.status == "ok"
+def named(change: Callable[[str], str]) -> tuple[str, Callable[[Any], None]]:
+    """The levels under other names."""
 
-
-DISTRIBUTIONS = {
-    "exact": ([0.0, 0.0, 0.5, 0.5], 2.5 / 3),
-    "whole numbers": ([0, 0, 0, 1], 1.0),
-    "rounded to two decimals": ([0.33, 0.33, 0.33, 0.0], 1 / 3),
-    "rounded to a sum above 1": ([0.34, 0.34, 0.33, 0.0], (0.34 + 0.66) / 1.01 / 3),
-    "a sum of 0.8": ([0.2, 0.2, 0.2, 0.2], None),
-    "a sum of 1.2": ([0.3, 0.3, 0.3, 0.3], None),
-    "percentages": ([0, 0, 50, 50], None),
-    "below 0": ([-0.5, 0.5, 0.5, 0.5], None),
-    "above 1": ([1.5, -0.5, 0.0, 0.0], None),
-    "one too few": ([0.5, 0.5, 0.0], None),
-    "one too many": ([0.5, 0.5, 0.0, 0.0, 0.0], None),
-    "none": ([], None),
-    "a boolean": ([False, False, False, True], None),
-    "a string": ([0.0, 0.0, "0.5", 0.5], None),
-    "null": ([0.0, 0.0, None, 1.0], None),
-    "NaN": ([0.0, 0.0, float("nan"), 1.0], None),
-}
-
-
-@in_turn("numbers, read", DISTRIBUTIONS.values())
-def test_distributions(numbers, read, make, provider):
-    provider.play(probabilities(numbers))
-    ranking = make(question="graded").rerank("q", NUMBERS)
-    expected = {0: 0.3, 2: 0.5, **({} if read is None else {1: read})}
-    assert {k: v for k, v in scores(ranking).items() if v is not None} == pytest.approx(expected)
-    assert ranking.report.status == ("partial" if read is None else "ok")
-    if read is None:
-        (issue,) = ranking.report.issues
-        assert (issue.code, issue.positions) == ("score_refused", (1,))
-
-
-KEYS = {
-    "from 1": lambda number: str(int(number) + 1),
-    "with spaces": lambda number: f" {number}",
-    "two digits": lambda number: f"0{number}",
-    "words": lambda number: "abcd"[int(number)],
-    "the same": lambda number: "0",
-}
-
-
-@in_turn("name", KEYS)
-def test_levels_under_other_names(name, make, provider):
-    def change(one):
+    def rename(one: Any) -> None:
         stated = one["probabilities"]
         if isinstance(stated, list):
             for row in stated:
-                row["label"] = KEYS[name](row["label"])
+                row["label"] = change(row["label"])
         else:
-            one["probabilities"] = {KEYS[name](key): value for key, value in stated.items()}
+            one["probabilities"] = {change(key): value for key, value in stated.items()}
 
+    return "graded", rename
+
+
+def member(question: str, name: str, value: Any) -> tuple[str, Callable[[Any], None]]:
+    return question, lambda one: one.update({name: value})
+
+
+ANSWERS = {
+    # the question and a change of the answer; the score, or None if it cannot be used
+    "nought": (yes(0.0), 0.0),
+    "a whole number": (yes(1), 1.0),
+    "a rounding error above 1": (yes(1.00001), 1.0),
+    "not a number": (yes(float("nan")), None),
+    "infinite": (yes(float("inf")), None),
+    "a boolean": (yes(True), None),
+    "a string": (yes("0.9"), None),
+    "a mapping": (yes({"p": 0.5}), None),
+    "exact levels": (levels(0.0, 0.0, 0.5, 0.5), 2.5 / 3),
+    "whole numbers of levels": (levels(0, 0, 0, 1), 1.0),
+    "rounded to two decimals": (levels(0.33, 0.33, 0.33, 0.0), 1 / 3),
+    "rounded to a sum above 1": (levels(0.34, 0.34, 0.33, 0.0), (0.34 + 0.66) / 1.01 / 3),
+    "a sum of 0.8": (levels(0.2, 0.2, 0.2, 0.2), None),
+    "a sum of 1.2": (levels(0.3, 0.3, 0.3, 0.3), None),
+    "a level below 0": (levels(-0.5, 0.5, 0.5, 0.5), None),
+    "a level above 1": (levels(1.5, -0.5, 0.0, 0.0), None),
+    "one level too few": (levels(0.5, 0.5, 0.0), None),
+    "one level too many": (levels(0.5, 0.5, 0.0, 0.0, 0.0), None),
+    "no levels": (levels(), None),
+    "a level that is a string": (levels(0.0, 0.0, "0.5", 0.5), None),
+    "names from 1": (named(lambda number: str(int(number) + 1)), None),
+    "names with spaces": (named(lambda number: f" {number}"), None),
+    "names of two digits": (named(lambda number: f"0{number}"), None),
+    "the same names": (named(lambda number: "0"), None),
+    "no distribution": (member("graded", "probabilities", None), None),
+    "a number for a distribution": (member("graded", "probabilities", 5), None),
+    "rows that are numbers": (member("graded", "probabilities", [5]), None),
+    "rows without a probability": (member("graded", "probabilities", [{"label": "0"}]), None),
+    "rows that are null": (member("graded", "probabilities", [None] * 4), None),
+    "another type, graded": (member("graded", "type", "choice"), None),
+    "no type, graded": (member("graded", "type", None), None),
+    "another type": (member("yes_no", "type", "boolean"), None),
+    "a list of types": (member("yes_no", "type", ["score"]), None),
+}
+
+
+@in_turn("name", ANSWERS)
+def test_scores_of_answers(name, make, provider):
+    (question, change), score = ANSWERS[name]
     provider.play(each_answer(change))
-    ranking = make(question="graded").rerank("q", NUMBERS)
-    assert scores(ranking)[1] is None
-    assert codes(ranking) == {"score_refused"}
+    ranking = make(question=question).rerank("q", NUMBERS)
+    assert scores(ranking) == pytest.approx({0: 0.3, 1: score, 2: 0.5})
+    issues = [(issue.code, issue.positions) for issue in ranking.report.issues]
+    assert issues == ([("score_refused", (1,))] if score is None else [])
 
 
-@in_turn("odd", [None, 5, "x", [], {}, [5], [{"label": "0"}], [None] * 4])
-def test_odd_distributions(odd, make, provider):
-    provider.play(each_answer(lambda one: one.update(probabilities=odd)))
-    assert scores(make(question="graded").rerank("q", NUMBERS))[1] is None
+@in_turn("value", [1.5, -0.2, 1e300])
+def test_other_scale_refuses_all_batches(value, make, provider):
+    provider.play(each_answer(with_probability(value)))
+    ranking = make(batch_size=2).rerank("q", [*NUMBERS, "7 d"])
+    assert (ranking.report.status, ranking.order) == ("unchanged", (0, 1, 2, 3))
+    assert codes(ranking) == {"score_out_of_range"}
 
 
 def test_rounded_grades_are_ties_in_the_input_order(make, provider):
     """Other distributions of the same expectation, whose sums differ by rounding errors."""
     spread = iter([[0.1, 0.2, 0.3, 0.4], [0.0, 0.3, 0.4, 0.3], [0.15, 0.15, 0.25, 0.45]])
-    provider.play(probabilities(lambda _numbers: next(spread), lambda index: True))
+
+    def change(one):
+        with_levels(next(spread))(one)
+
+    provider.play(each_answer(change, lambda index: True))
     ranking = make(question="graded").rerank("q", NUMBERS)
     assert ranking.order == (0, 1, 2)
     assert len({item.rerank_score for item in ranking}) == 1
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-@in_turn("kind", ["boolean", "choice", None, 5, ["score"]])
-def test_answers_of_another_type(kind, question, make, provider):
-    provider.play(each_answer(lambda one: one.update(type=kind)))
-    ranking = make(question=question).rerank("q", NUMBERS)
-    assert scores(ranking)[1] is None
-    assert codes(ranking) == {"score_refused"}
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -189,20 +166,6 @@ def test_no_answer_at_all(layout, make, rank, provider, shape):
     count = 3 if layout == "each" else 1
     assert len(provider.requests) == ranking.report.usage.calls == count
     assert ranking.report.usage.input_tokens == 70 * count  # it was paid for
-
-
-@pytest.mark.parametrize("shape", ["openai"], indirect=True)
-def test_one_document_is_declined(make, provider):
-    def step(request):
-        hit = any(text.startswith("9") for text in shown(request).values())
-        return (without(lambda index: True) if hit else answer())(request)
-
-    provider.play(step)
-    ranking = make(layout="each").rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
-    assert {item.position: item.status for item in ranking}[1] == "unjudged"
-    (issue,) = ranking.report.issues
-    assert (issue.code, issue.positions) == ("content_filter", (1,))
 
 
 def test_answers_to_other_questions_are_not_used(make, provider, shape):
@@ -237,49 +200,37 @@ def test_doubled_answers_are_refused(make, provider, shape):
     assert codes(ranking) == {"score_refused"}
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_doubled_members_of_an_answer_are_refused(question, make, provider, shape):
-    def step(request):
-        reply = right(request)
-        odd = answers_of(reply)[1]
-        before = json.dumps(odd)
-        member = '"type": "x", '
-        if question == "graded" and shape != "openai":
-            member = ""
-            after = before.replace('"probabilities": {', '"probabilities": {"0": 1.0, ')
-        else:
-            after = before.replace("{", "{" + member, 1)
-        return [http(200, json.dumps(reply).replace(before, after).encode())]
+Text = Callable[[str], str]
+DOUBLED: dict[str, tuple[str, str, Text, str]] = {
+    # the API, the question, the text of the response; why it is refused
+    "answers": ("google", "yes_no", lambda t: '{"answers": {}, ' + t[1:], "'answers' twice"),
+    "members of an answer": (
+        "openai", "yes_no", lambda t: t.replace('{"type": ', '{"type": "x", "type": '),
+        "an answer states something twice",
+    ),
+    "members of a graded answer": (
+        "systemone", "graded", lambda t: t.replace('{"type": ', '{"type": "x", "type": '),
+        "an answer states something twice",
+    ),
+    "levels": (
+        "systemone", "graded", lambda t: t.replace('"0": ', '"0": 1.0, "0": '),
+        "not one probability of each level",
+    ),
+    "members of a level": (
+        "openai", "graded", lambda t: t.replace('{"label": ', '{"label": "9", "label": '),
+        "not one probability of each level",
+    ),
+}  # fmt: skip
 
-    provider.play(step)
-    ranking = make(question=question).rerank("q", NUMBERS)
-    assert scores(ranking)[1] is None
-    assert codes(ranking) == {"score_refused"}
 
-
-def test_doubled_answers_as_a_whole(make, provider):
-    def step(request):
-        text = json.dumps(right(request))
-        return [http(200, ('{"answers": {}, ' + text[1:]).encode())]
-
-    provider.play(step)
-    (issue,) = make().rerank("q", NUMBERS).report.issues
+@pytest.mark.parametrize(
+    ("shape", "question", "change", "message"), DOUBLED.values(), ids=DOUBLED, indirect=["shape"]
+)
+def test_what_is_stated_twice_is_refused(question, change, message, make, provider):
+    provider.play(lambda request: [http(200, change(json.dumps(right(request))).encode())])
+    (issue,) = make(question=question).rerank("q", NUMBERS).report.issues
     assert issue.code == "bad_response"
-    assert "it has 'answers' twice" in issue.message
-
-
-@pytest.mark.parametrize("shape", ["openai"], indirect=True)
-def test_doubled_members_of_a_row_are_refused(make, provider):
-    def step(request):
-        text = json.dumps(right(request))
-        return [http(200, text.replace('{"label": ', '{"label": "9", "label": ').encode())]
-
-    provider.play(step)
-    assert codes(make(question="graded").rerank("q", NUMBERS)) == {"bad_response"}
-
-
-def set_answers(make_answers: Callable[[Any], Any]) -> Callable[[Any, fake.Request], None]:
-    return lambda reply, request: reply.update(answers=make_answers(reply["answers"]))
+    assert message in issue.message
 
 
 @pytest.mark.parametrize("shape", ["openai"], indirect=True)
@@ -299,7 +250,7 @@ def test_answers_by_their_order(make, provider):
     assert make().rerank("q", NUMBERS).order == (1, 2, 0)
     provider.play(answer(lambda reply, _request: reply["answers"][1].update(name=[])))
     assert scores(make().rerank("q", NUMBERS)) == {0: 0.3, 1: None, 2: 0.5}
-    provider.play(answer(set_answers(lambda answers: answers[:-1])))
+    provider.play(answer(lambda reply, _request: reply["answers"].pop()))
     assert scores(make().rerank("q", NUMBERS)) == {0: 0.3, 1: 0.9, 2: None}
 
     def fewer(reply, request):
@@ -310,36 +261,17 @@ def test_answers_by_their_order(make, provider):
     assert codes(make().rerank("q", NUMBERS)) == {"bad_response"}
 
 
-WITHOUT_ANSWERS = {
-    "none": set_answers(lambda answers: type(answers)()),
-    "null": set_answers(lambda answers: None),
-    "a number": set_answers(lambda answers: 5),
-    "the other form": set_answers(
-        lambda answers: [*answers.values()] if isinstance(answers, dict) else {"a": answers}
-    ),
-    "no answers": lambda reply, request: reply.pop("answers"),
-}
-
-
-@in_turn("name", WITHOUT_ANSWERS)
-def test_without_answers(name, make, rank, provider):
-    provider.play(answer(WITHOUT_ANSWERS[name]))
-    ranking = rank(make(), "q", NUMBERS)
-    assert (ranking.order, codes(ranking)) == ((0, 1, 2), {"bad_response"})
-    assert len(provider.requests) == 1
-
-
-def test_an_error_with_status_200_is_shown(make, provider):
-    reply = {"error": {"message": "This model is not a decision model", "type": "wrong_model"}}
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        ({"error": {"message": "This is no decision model"}}, "This is no decision model"),
+        ({"results": [], "wombats": 1}, "'answers' is wanted, and it has 'results'"),
+    ],
+)
+def test_what_is_there_instead_of_answers(reply, message, make, provider):
     provider.play(lambda _request: [http(200, reply)])
-    (issue,) = make().rerank("q", NUMBERS).report.issues
-    assert "not a decision model" in issue.message
-
-
-def test_the_names_of_what_is_there_are_shown(make, provider):
-    provider.play(lambda _request: [http(200, {"results": [], "wombats": 1})])
     (issue,) = make().rerank("wombats", NUMBERS).report.issues
-    assert "'answers' is wanted, and it has 'results'" in issue.message
+    assert message in issue.message
     assert "wombats" not in issue.message
 
 
@@ -351,24 +283,29 @@ def test_the_input_is_blocked(make, rank, provider):
     assert len(provider.requests) == 5  # 3, 1 and 2, 1 and 1
 
 
-ODD_BODIES = {
-    "an empty mapping": b"{}",
-    "null": b"null",
-    "a list": b"[]",
-    "a number": b"5",
-    "a string": b'"no"',
-    "nothing": b"",
-    "prose": b"the first is best: 0.9",
-    "half of it": b'{"answers": [',
-    "a guard against scripts": b")]}'\n{}",
-    "invalid UTF-8": b"\xff\xfe" * 9,
-    "deep nesting": b"[" * 10_000,
-}
+ODD_BODIES = [
+    b"{}",
+    b"null",
+    b"[]",
+    b'"no"',
+    b"",
+    b"the first is best: 0.9",
+    b'{"answers": [',
+    b")]}'\n{}",
+    b"\xff\xfe" * 9,
+    b"[" * 10_000,
+    b'{"answers": null}',
+    b'{"answers": 5}',
+    b'{"answers": []}',
+    b'{"answers": {}}',
+    b'{"answers": {"a": {"type": "noul", "noul": 1}}}',
+    b'{"answers": [{"type": "predicate", "probability": 1}]}',
+]
 
 
-@in_turn("name", ODD_BODIES)
-def test_odd_bodies(name, make, provider):
-    provider.play(fake.raw(http(200, ODD_BODIES[name])))
+@pytest.mark.parametrize("body", ODD_BODIES, ids=lambda body: ascii(body)[:30])
+def test_bodies_without_answers(body, make, provider):
+    provider.play(fake.raw(http(200, body)))
     ranking = make(limits={"retries": 1}).rerank("q", NUMBERS)
     assert (ranking.order, codes(ranking)) == ((0, 1, 2), {"bad_response"})
     assert len(provider.requests) == ranking.report.usage.calls == 1

@@ -6,20 +6,19 @@ is that of the same request without a fault.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from itertools import product
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from rankings import codes, scores
+from rotation import rotated
 from secondpass import Reranker
 
 mock = pytest.importorskip("jevcompat.mock")
 
 DOCUMENTS = [f"passage {number} about cats" for number in range(5)]
-LAYOUTS, QUESTIONS, MODES = ("each", "together"), ("graded", "yes_no"), ("sync", "async")
 
 ERRORS = {
     # the fault; the code of the one error; the key of the server, ours, the model
@@ -44,11 +43,11 @@ UNUSABLE = {
     "noul-range": ("yes_no", "score_out_of_range"),
 }
 """Answers that cannot be used: no document of the question has a score."""
-PARTIAL = {"first-question-only"}
+PARTIAL = "first-question-only"
 """Answers that are missing where a request has several questions."""
 HIDDEN = {"id-leaks", "batch-leaks", "order-leaks"}
 """What no client sees in a response: other scores, and possibly another order."""
-HARMLESS = {*mock.FAULTS} - ERRORS.keys() - UNUSABLE.keys() - PARTIAL - HIDDEN
+HARMLESS = {*mock.FAULTS} - ERRORS.keys() - UNUSABLE.keys() - {PARTIAL} - HIDDEN
 
 
 @pytest.fixture(scope="module")
@@ -58,80 +57,55 @@ def server():
 
 
 @pytest.fixture
-def rerank(server, request):
-    """A ranking of the documents by a server with a fault."""
+def rerank(server, rank):
+    """Ranks the documents by a server with a fault."""
 
-    def ranked(fault: str, layout: str, question: str, *, ask: Any = None, **settings: Any) -> Any:
-        key, ours, model = settings.get("server_key"), settings.get("key"), settings.get("model")
-        faults = frozenset({fault} if fault else ())
-        handler = server.server.RequestHandlerClass
-        handler.cfg = mock.MockConfig(key=key, faults=faults)
+    def ranked(fault: str, layout: str, question: str, server_key: Any = None, **settings: Any):
+        faults = frozenset({fault} - {""})
+        server.server.RequestHandlerClass.cfg = mock.MockConfig(key=server_key, faults=faults)
         method = {
             "type": "decisions",
             "api": "systemone",
-            "model": model or "jev-latest",
+            "model": "jev-latest",
             "base_url": server.url,
             "layout": layout,
             "question": question,
-            **({} if ours is None else {"api_key": ours}),
             # Its requests are valid, but for a field that the server does not find.
             **({"rename": {"state": "input"}} if fault == "validation-400" else {}),
+            **settings,
         }
-        reranker = Reranker.from_config({"method": method, "limits": {"retries": 2}})
-        if ask == "async":
-            ranking = asyncio.run(reranker.arerank("cats", DOCUMENTS))
-        else:
-            ranking = reranker.rerank("cats", DOCUMENTS)
-        reranker.close()
+        with closing(Reranker(method, limits={"retries": 2})) as reranker:
+            ranking = rank(reranker, "cats", DOCUMENTS)
         assert sorted(item.position for item in ranking) == list(range(len(DOCUMENTS)))
         return ranking
 
     return ranked
 
 
-@pytest.fixture(scope="module")
-def right():
-    """Scores by a server without a fault."""
-    return {}
-
-
-def right_scores(rerank, right, layout, question):
-    if (layout, question) not in right:
-        ranking = rerank("", layout, question)
-        assert (ranking.report.status, ranking.report.issues) == ("ok", ())
-        right[layout, question] = scores(ranking), ranking.order
-        assert ranking.order != tuple(range(len(DOCUMENTS)))
-    return right[layout, question]
-
-
-def in_turns(faults: Iterable[str]) -> list[Any]:
+def in_turn(faults: Iterable[str]) -> pytest.MarkDecorator:
     """Each fault with both questions; layouts and modes take turns, the others are ``long``."""
-    rows = []
-    for number, (fault, question) in enumerate(product(faults, QUESTIONS)):
-        turn = (LAYOUTS[number // 2 % 2], MODES[number % 2])
-        for way in product(LAYOUTS, MODES):
-            usual = way == turn or (fault in PARTIAL and way[0] == "together")
-            name = f"{fault}-{question}-{'-'.join(way)}"
-            marks = () if usual else (pytest.mark.long,)
-            rows.append(pytest.param(fault, question, *way, id=name, marks=marks))
-    return rows
+    rows = rotated(faults, ("each", "together"), ("sync", "async"))
+    return pytest.mark.parametrize(("fault", "layout", "rank"), rows, indirect=["rank"])
 
 
-@pytest.mark.parametrize(
-    ("fault", "question", "layout", "ask"),
-    in_turns(sorted(HARMLESS | HIDDEN | UNUSABLE.keys() | PARTIAL)),
-)
-def test_faults_of_answers(fault, layout, question, ask, rerank, right):
-    expected, order = right_scores(rerank, right, layout, question)
-    ranking = rerank(fault, layout, question, ask=ask)
+@in_turn(sorted(HARMLESS | HIDDEN | UNUSABLE.keys() | {PARTIAL}))
+@pytest.mark.parametrize("question", ["graded", "yes_no"])
+def test_faults_of_answers(fault, layout, question, rerank):
+    if fault == PARTIAL:
+        layout = "together"
+    right = rerank("", layout, question)
+    expected, order = scores(right), right.order
+    assert (right.report.status, right.report.issues) == ("ok", ())
+    assert order != tuple(range(len(DOCUMENTS)))
+    ranking = rerank(fault, layout, question)
     if fault in HIDDEN:
         assert ranking.report.status == "ok"
         assert None not in scores(ranking).values()
-    elif fault in UNUSABLE and UNUSABLE[fault][0] == question:
+    elif UNUSABLE.get(fault, ("", ""))[0] == question:
         assert codes(ranking) == {UNUSABLE[fault][1]}
         assert ranking.report.status == "unchanged"
         assert ranking.order == tuple(range(len(DOCUMENTS)))
-    elif fault in PARTIAL and layout == "together":
+    elif fault == PARTIAL:
         assert ranking.report.status == "partial"
         assert codes(ranking) == {"not_in_reply"}
         judged = {n: score for n, score in scores(ranking).items() if score is not None}
@@ -144,10 +118,11 @@ def test_faults_of_answers(fault, layout, question, ask, rerank, right):
         assert (usage.input_tokens is None) == (fault in {"no-usage", "float-usage"})
 
 
-@pytest.mark.parametrize(("fault", "question", "layout", "ask"), in_turns(ERRORS))
-def test_faults_of_requests(fault, layout, question, ask, rerank):
+@in_turn(ERRORS)
+@pytest.mark.parametrize("question", ["graded", "yes_no"])
+def test_faults_of_requests(fault, layout, question, rerank):
     code, server_key, key, model = ERRORS[fault]
-    ranking = rerank(fault, layout, question, ask=ask, server_key=server_key, key=key, model=model)
+    ranking = rerank(fault, layout, question, server_key, api_key=key, model=model)
     assert ranking.report.status == "unchanged"
     assert ranking.order == tuple(range(len(DOCUMENTS)))
     errors = [issue for issue in ranking.report.issues if issue.code != "asked_again"]
@@ -157,23 +132,17 @@ def test_faults_of_requests(fault, layout, question, ask, rerank):
 
 def test_every_fault_is_tried():
     assert {"nan", "score-argmax", "confidence-margin", "legend-1-based", "strict-ids"} <= HARMLESS
-    assert ERRORS.keys() | UNUSABLE.keys() | PARTIAL | HIDDEN <= {*mock.FAULTS, ""}
+    assert ERRORS.keys() | UNUSABLE.keys() | {PARTIAL} | HIDDEN <= {*mock.FAULTS, ""}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_busy_server_is_asked_again(layout, server, right, rerank, monkeypatch):
-    expected, _ = right_scores(rerank, right, layout, "graded")
-    server.server.RequestHandlerClass.cfg = mock.MockConfig(busy_every=2)
-    method = {
-        "type": "decisions",
-        "api": "systemone",
-        "model": "mock",
-        "base_url": server.url,
-        "layout": layout,
-    }
-    reranker = Reranker.from_config({"method": method, "limits": {"retries": 5}})
-    for _ in range(2):
-        ranking = reranker.rerank("cats", DOCUMENTS)
-        assert scores(ranking) == expected
+@pytest.mark.parametrize("layout", ["each", "together"])
+def test_a_busy_server_is_asked_again(layout, server):
+    method = {"type": "decisions", "api": "systemone", "model": "mock", "base_url": server.url}
+    server.server.RequestHandlerClass.cfg = mock.MockConfig()
+    with closing(Reranker({**method, "layout": layout}, limits={"retries": 5})) as reranker:
+        expected = scores(reranker.rerank("cats", DOCUMENTS))
+        server.server.RequestHandlerClass.cfg = mock.MockConfig(busy_every=2)
+        for _ in range(2):
+            ranking = reranker.rerank("cats", DOCUMENTS)
+            assert scores(ranking) == expected
     assert ranking.report.usage.retries
-    reranker.close()

@@ -1,4 +1,4 @@
-"""What is sent: states, questions, labels, batches."""
+"""What is sent: states, questions, labels, batches; and what a refusal costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import yaml
 
 import fake_provider as fake
 from decision_answers import KEY, NUMBERS, answer, in_turn, questions, shown, statements
-from rankings import scores
+from fake_provider import http, status
+from rankings import codes, scores
 from secondpass import Candidate
 
 LAYOUTS = ("each", "together")
@@ -43,26 +44,6 @@ def test_what_is_sent_and_read(layout, question, make, rank, provider, shape):
     assert texts == sorted(NUMBERS)
 
 
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_each_shows_one_document_and_its_query(make, provider):
-    make(layout="each", question="graded").rerank("which?", NUMBERS[:1])
-    (request,) = provider.requests
-    assert request.body["state"] == {"query": "which?", "document": "3 a"}
-    (question,) = questions(request).values()
-    assert question["instructions"] == "How well does the document answer the query?"
-    assert len(question["criteria"]) == 4
-    assert question.keys() == {"type", "instructions", "criteria"}
-
-
-def test_questions_of_a_batch_name_their_document(make, provider):
-    make().rerank("q", NUMBERS)
-    (request,) = provider.requests
-    labels = list(shown(request))
-    assert list(shown(request).values()) == NUMBERS
-    statement = "The query is answered by the document with the id {}."
-    assert statements(request) == {label: statement.format(label) for label in labels}
-
-
 @pytest.mark.parametrize("shape", ["systemone", "google"], indirect=True)
 def test_what_yes_and_no_mean(make, provider):
     make(levels=["It does not.", "It does."]).rerank("q", NUMBERS)
@@ -89,26 +70,12 @@ def test_instruction_of_a_call(layout, make, rank, provider, shape):
 
 @pytest.mark.parametrize("shape", ["systemone"], indirect=True)
 def test_other_names_of_fields(make, provider):
-    names = {"state": "input", "document": "passage"}
-    reply = {"answers": {"document": {"type": "noul", "noul": 0.7}}}
+    reply = {"results": {"document": {"type": "noul", "p": 0.7}}}
     provider.play(lambda _request: [fake.http(200, reply)])
+    names = {"document": "passage", "answers": "results", "noul": "p"}
     ranking = make(layout="each", rename=names).rerank("q", NUMBERS)
     assert {item.rerank_score for item in ranking} == {0.7}
-    body = provider.requests[0].body
-    assert "state" not in body
-    assert body["input"].keys() == {"query", "passage"}
-
-
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_other_names_in_responses(make, provider):
-    def renamed(reply, _request):
-        reply["results"] = {
-            name: {"type": "noul", "p": one["noul"]} for name, one in reply.pop("answers").items()
-        }
-
-    provider.play(answer(renamed))
-    ranking = make(rename={"answers": "results", "noul": "p"}).rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5}
+    assert provider.requests[0].body["state"].keys() == {"query", "passage"}
 
 
 @pytest.mark.parametrize("shape", ["systemone"], indirect=True)
@@ -192,10 +159,8 @@ def test_no_document_leaves_its_place(text, layout, make, provider, shape):
 @in_turn(
     "batch_size, count, sizes",
     [
-        (None, 50, [50]),
         (None, 51, [25, 26]),
         (2, 5, [1, 2, 2]),
-        (128, 128, [128]),
         (128, 200, [100, 100]),
         (1, 3, [1, 1, 1]),
     ],
@@ -210,3 +175,48 @@ def test_batches(batch_size, count, sizes, make, provider):
     usage = ranking.report.usage
     assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
     assert (usage.input_tokens, usage.output_tokens) == (70 * len(sizes), 7 * len(sizes))
+
+
+@pytest.mark.parametrize("layout", ["each", "together"])
+@pytest.mark.parametrize("code", [400, 422])
+def test_a_refused_request(code, layout, make, rank, provider):
+    """Of a batch, the first half is asked, down to a document; a document is asked once."""
+    provider.play(status(code))
+    ranking = rank(make(layout=layout, limits={"retries": 2}), "q", NUMBERS)
+    assert ranking.report.status == "unchanged"
+    assert codes(ranking) - {"asked_again"} == {"bad_request"}
+    assert len(provider.requests) == (3 if layout == "each" else 2)
+
+
+def too_long(limit):
+    """Requests with more characters are too long for the model."""
+    message = (
+        "This model's maximum context length is 8192 tokens. Please reduce the length of the input."
+    )
+    body = {"error": {"message": message, "type": "invalid_request_error", "code": 400}}
+
+    def step(request):
+        long = sum(map(len, shown(request).values())) > limit
+        return (fake.raw(http(400, body)) if long else answer())(request)
+
+    return step
+
+
+def test_long_documents_are_cut_once(make, provider):
+    long = "7 " + "word " * 4000
+    provider.play(too_long(15_000))
+    ranking = make().rerank("q", [long, "9 b", "5 c"])
+    assert ranking.order == (1, 0, 2)
+    assert codes(ranking) == {"asked_again"}
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("question", ["graded", "yes_no"])
+def test_a_long_batch_is_split(question, make, provider):
+    """Rather than cut: the documents are short, there are too many of them."""
+    provider.play(too_long(1000))
+    texts = [f"{number % 10} {'word ' * 50}" for number in range(8)]
+    ranking = make(question=question).rerank("q", texts)
+    assert ranking.order == (7, 6, 5, 4, 3, 2, 1, 0)
+    whole = [text for request in provider.requests for text in shown(request).values()]
+    assert {*map(str.strip, whole)} == {*map(str.strip, texts)}

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from fake_provider import FakeProvider
-from rerank_answers import answer
 from rerank_dialects import SIGNED
-from secondpass import Reranker
 
 AWS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
@@ -28,7 +26,7 @@ def provider():
 
 @pytest.fixture(autouse=True)
 def _answering(provider):
-    provider.play(answer())
+    provider.play()
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +36,8 @@ def _aws(monkeypatch):
 
 
 @pytest.fixture
-def make(provider):
-    """Makes rerankers that ask the server, and closes them in the end."""
-    rerankers: list[Reranker] = []
+def make(provider, build):
+    """Makes rerankers that ask the server."""
 
     def reranker(api: str = "tei", *, limits: Any = None, whole: Any = None, **settings: Any):
         method = {"type": "endpoint", "api": api, **settings}
@@ -51,11 +48,6 @@ def make(provider):
         method.setdefault("base_url", f"http://127.0.0.1:{provider.port}/{api}")
         if "model" not in method and api != "tei":
             method["model"] = "m"
-        rerankers.append(
-            Reranker.from_config({"method": method, "limits": limits or {}, **(whole or {})})
-        )
-        return rerankers[-1]
+        return build(method, limits, whole)
 
-    yield reranker
-    for one in rerankers:
-        one.close()
+    return reranker

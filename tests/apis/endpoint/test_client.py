@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from fakes import task_of
 from secondpass.apis import method as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint, Pairs
@@ -90,6 +91,34 @@ def test_learned_tokens():
         answered(endpoint, Client(400, json.dumps({"detail": text})))
     size = 4 * endpoint._estimate("q", None)("0 a")
     assert endpoint._max_tokens == 0.95 * size * 100 / 200
+
+
+NAMES = [
+    # the API and its settings; the name and the kind of scores
+    ("cohere", {"model": "m"}, "m", "probability"),
+    ("tei", {"base_url": "http://h"}, "tei", "probability"),
+    ("tei", {"base_url": "http://h", "raw_scores": True}, "tei", "logit"),
+    ("jina", {"model": "m", "scores": "similarity"}, "m", "similarity"),
+]
+
+
+@pytest.mark.parametrize(("api", "settings", "name", "kind"), NAMES)
+def test_name_and_kind(api, settings, name, kind):
+    endpoint = Endpoint(api, **settings)
+    assert (endpoint.name, endpoint.score_kind, endpoint.scale) == (name, kind, None)
+    assert endpoint.language_models == [endpoint]
+
+
+def test_a_batch_that_is_too_long_is_cut_where_it_is_longest():
+    texts = ["1 " + "x" * 3000, "2 " + "y" * 1998, "3 z"]
+    (question,) = next(tei().judge(task_of(texts))).questions
+    sizes = []
+    while (question := question.shrink()) is not None:
+        sizes.append([len(text) for text in question.request.documents])
+        assert question.request.documents[2] == "3 z"
+        assert question.request.query == "wombats"
+    assert sizes[:2] == [[2000, 2000, 3], [999, 999, 3]]
+    assert sizes[-1] == [80, 80, 3]
 
 
 def test_keys_of_answers():

@@ -7,11 +7,10 @@ import logging
 import pytest
 
 import fake_provider as fake
-from fake_provider import http
+from fake_provider import http, refusing
 from rankings import codes, scores
-from rerank_answers import KEY, documents, where
+from rerank_answers import KEY, documents
 from rerank_dialects import NUMBERS
-from secondpass import Reranker
 
 MINE = {
     "path": "/v1/rank",
@@ -34,22 +33,18 @@ def mine(request):
 
 
 @pytest.fixture
-def own(provider, monkeypatch):
+def own(provider, monkeypatch, build):
     """Makes rerankers by such an API. The server knows every path."""
     monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
     provider.play(mine)
-    rerankers = []
 
-    def make(auth=None, whole=None, **settings):
+    def make(auth=None, **settings):
         api = MINE if auth is None else {**MINE, "auth": auth}
         base_url = f"http://127.0.0.1:{provider.port}/mine"
-        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url, **settings}
-        rerankers.append(Reranker.from_config({"method": method, **(whole or {})}))
-        return rerankers[-1]
+        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
+        return build({**method, **settings})
 
-    yield make
-    for reranker in rerankers:
-        reranker.close()
+    return make
 
 
 def test_a_described_api(own, rank, provider):
@@ -143,7 +138,7 @@ def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
 @pytest.mark.parametrize("status", [400, 422])
 def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
     rejected = fake.raw(http(status, {"message": "documents must not be empty"}))
-    provider.play(where(lambda r: any(not text.strip() for text in documents(r)), rejected))
+    provider.play(refusing(lambda r: any(not text.strip() for text in documents(r)), rejected))
     reranker = make(api, api_key=KEY)
     texts = ["3 a", "", "9 b", " \n", "5 c"]
     ranking = rank(reranker, "q", texts)
@@ -164,7 +159,7 @@ def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, pro
 )
 def test_optional_members_are_left_out_once_rejected(api, member, make, rank, provider):
     rejected = fake.raw(http(422, {"detail": f"unexpected member {member}"}))
-    provider.play(where(lambda r: member in r.body, rejected))
+    provider.play(refusing(lambda r: member in r.body, rejected))
     reranker = make(api, api_key=KEY)
     for requests in (2, 3):
         ranking = rank(reranker, "q", NUMBERS)

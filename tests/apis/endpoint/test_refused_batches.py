@@ -1,23 +1,26 @@
-"""Requests with several documents that a server refuses, in words that may be unknown."""
+"""Requests that a server refuses, in words that may be unknown: too many or too long documents."""
 
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 
 import fake_provider as fake
-from fake_provider import Step, http
+from fake_provider import Step, http, refusing
 from rankings import codes, scores
-from rerank_answers import KEY, documents, where
+from rerank_answers import KEY, documents
+from rerank_dialects import NUMBERS
+from rotation import rotated
 from secondpass import Candidate
 
 TEXTS = [f"{number % 10} text {number}" for number in range(100)]
 
 
-def refusing(most: int, code: int, error: object) -> Step:
+def limited_to(most: int, code: int, error: object) -> Step:
     """A server that takes some documents, and answers more of them with an error."""
-    return where(lambda r: len(documents(r)) > most, fake.raw(http(code, error)))
+    return refusing(lambda r: len(documents(r)) > most, fake.raw(http(code, error)))
 
 
 def dashscope(message: str) -> dict[str, str]:
@@ -50,13 +53,13 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_of_documents_costs_no_document(name, make, rank, provider):
     api, code, error, most, calls = LIMITS[name]
-    provider.play(refusing(most, code, error))
+    provider.play(limited_to(most, code, error))
     reranker = make(api)
     ranking = rank(reranker, "q", TEXTS)
     assert ranking.report.status == "ok"
     assert codes(ranking) == {"asked_again"}
     assert len(provider.requests) == ranking.report.usage.calls == calls
-    provider.play(refusing(most, code, error))
+    provider.play(limited_to(most, code, error))
     assert not rank(reranker, "q", TEXTS).report.issues  # it is remembered
 
 
@@ -72,7 +75,7 @@ def test_another_reason_costs_few_more_calls(code, further, make, rank, provider
 
 
 def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
-    bad = where(
+    bad = refusing(
         lambda r: any(text.endswith("text 80") for text in documents(r)),
         fake.raw(http(400, {"error": "cannot read"})),
     )
@@ -88,26 +91,10 @@ def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
 
 INDEX = "document index:1 is invalid, it should not be larger than 30000: input.documents"
 CHARACTERS = fastapi("string_too_long", "String should have at most 8192 characters", 1)
-TOO_LONG = {
-    # apecloud/ApeRAG issue 1071
-    "DashScope": ("dashscope", 400, dashscope(INDEX)),
-    "FastAPI": ("infinity", 422, CHARACTERS),
-}
-
-
-@pytest.mark.parametrize("name", TOO_LONG)
-def test_a_document_that_is_too_long_is_cut(name, make, rank, provider):
-    api, code, error = TOO_LONG[name]
-    long = where(lambda r: any(len(t) > 3000 for t in documents(r)), fake.raw(http(code, error)))
-    provider.play(long)
-    ranking = rank(make(api), "q", ["3 a", "7 " + "word " * 9000, "9 b"])
-    assert ranking.report.status == "ok"
-    assert ranking.order == (2, 1, 0)
-    assert len(provider.requests) == 2
 
 
 def without_empty(reply: object) -> Step:
-    return where(lambda r: "" in documents(r), fake.raw(http(200, reply)))
+    return refusing(lambda r: "" in documents(r), fake.raw(http(200, reply)))
 
 
 @pytest.mark.parametrize(
@@ -166,10 +153,125 @@ def test_its_description_has_no_text_and_no_key(reply, make, rank, provider):
     assert not any(secret in json.dumps(ranking.to_dict()["report"]) for secret in secrets)
 
 
-def test_words_that_begin_with_a_status_are_no_page(make, rank, provider):
-    provider.play(fake.raw(http(400, {"message": "<400> Value error, no such thing"})))
-    (issue,) = rank(make("dashscope"), "q", ["3 a"]).report.issues
-    assert "the server says: <400> Value error, no such thing" in issue.message
-    provider.play(fake.raw(http(400, b"<html>Value error</html>")))
-    (issue,) = rank(make("dashscope"), "q", ["3 a"]).report.issues
-    assert "Value error" not in issue.message
+# ---------------------------------------------------------------------- too long
+
+
+LONG = "7 " + "word " * 3500
+TEI = "Input validation error: `inputs` must have less than 512 tokens. Given: 6001"
+VLLM = (
+    "This model's maximum context length is 512 tokens. However, you requested 6001 tokens in the "
+    "input for score generation. Please reduce the length of the input."
+)
+CONTEXT = "input (6001 tokens) is larger than the max context size (512 tokens)"
+PHYSICAL = (
+    "input (6001 tokens) is too large to process. increase the physical batch size (current batch "
+    "size: 512)"
+)
+COHERE = "too many tokens: size limit exceeded by 1919 tokens. Try using shorter or fewer inputs."
+
+
+def llama_cpp(code: int, kind: str, message: str) -> dict[str, object]:
+    return {"error": {"code": code, "type": kind, "message": message}}
+
+
+WORDINGS = {
+    "TEI": ("tei", 413, {"error": TEI, "error_type": "Validation"}),
+    "vLLM": ("vllm", 400, {"object": "error", "message": VLLM, "code": 400}),
+    "context": ("llama_cpp", 400, llama_cpp(400, "exceed_context_size_error", CONTEXT)),
+    "batch": ("llama_cpp", 500, llama_cpp(500, "server_error", PHYSICAL)),
+    "Cohere": ("cohere", 400, {"message": COHERE}),
+    "422": ("infinity", 422, {"error": {"message": "input is too long for this model"}}),
+    # apecloud/ApeRAG issue 1071
+    "DashScope": ("dashscope", 400, dashscope(INDEX)),
+    "FastAPI": ("infinity", 422, CHARACTERS),
+    "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
+}
+
+
+@pytest.mark.parametrize(("wording", "longest"), rotated(WORDINGS, [3000, 1500, 600]))
+def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
+    """It is cut for judging, and costs the others nothing."""
+    api, code, error = WORDINGS[wording]
+    too_long = fake.raw(http(code, error))
+    provider.play(refusing(lambda r: any(len(text) > longest for text in documents(r)), too_long))
+    texts = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
+    ranking = rank(make(api, limits={"retries": 1}), "q", texts)
+    assert ranking.report.status == "ok"
+    assert ranking.order == (2, 1, 3, 0)
+    assert ranking[1].text == LONG
+    *truncated, again = sorted(ranking.report.issues, key=lambda issue: issue.code, reverse=True)
+    assert [issue.code for issue in truncated] == ["text_truncated"] * (api == "cohere")
+    assert again.code == "asked_again"
+    assert "too_long" in again.message
+    most = 4 if wording != "a proxy" else 12  # the whole request may be too long, so it is halved
+    assert 2 <= len(provider.requests) == ranking.report.usage.calls <= most
+    # What was short enough was never cut.
+    assert all(
+        text in texts or text.startswith("7")
+        for request in provider.requests
+        for text in documents(request)
+    )
+
+
+def test_the_suffix_of_a_long_passage_stays(make, provider):
+    too_long = fake.raw(http(413))
+    provider.play(refusing(lambda r: any(len(text) > 1000 for text in documents(r)), too_long))
+    reranker = make(whole={"render": {"prefix": "P ", "suffix": " [END]"}})
+    assert reranker.rerank("q", [LONG, "9 b"]).report.status in {"ok", "degraded", "partial"}
+    shown = {text for request in provider.requests for text in documents(request)}
+    assert len(shown) > 2
+    assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
+
+
+VOYAGE = (
+    "Request to model 'rerank-2' failed. The max allowed tokens per submitted batch is {limit}. "
+    "Your batch has {tokens} tokens after truncation. Please lower the number of tokens in the "
+    "batch."
+)
+
+
+def tokens_of(texts):
+    """About as many as a tokenizer finds; half as many again as the client estimates."""
+    return sum(len(text) for text in texts) * 3 // 8
+
+
+@pytest.mark.parametrize("limit", [5000, 2000, 700])
+def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, rank, provider):
+    def step(request):
+        tokens = tokens_of(documents(request))
+        if tokens <= limit:
+            return fake.good()(request)
+        return [http(400, {"detail": VOYAGE.format(limit=limit, tokens=tokens)})]
+
+    provider.play(step)
+    texts = [f"{number} " + "x" * (100 * number) for number in (3, 9, 5, 1, 7, 4)] * 6
+    reranker = make("voyage", limits={"retries": 0})
+    ranking = rank(reranker, "q", texts)
+    assert ranking.report.status == "ok"
+    assert codes(ranking) == {"asked_again"}
+    assert "batch_too_large" in ranking.report.issues[0].message
+    parts = [documents(request) for request in provider.requests]
+    sent = [text for part in parts if tokens_of(part) <= limit for text in part]
+    assert sorted(sent) == sorted(texts)
+    assert [item.text[0] for item in ranking] == sorted((text[0] for text in texts), reverse=True)
+    provider.play(step)  # what was learned holds for the next list
+    assert rank(reranker, "q", texts[:6]).report.issues == ()
+
+
+QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
+ESCAPES = {
+    "plain": str,
+    "json": lambda text: json.dumps(text)[1:-1],
+    "url": quote,
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_no_passage_can_set_the_batch_size(escape, make, provider):
+    message = f"bad input: {ESCAPES[escape](QUOTED)}"
+    provider.play(fake.raw(http(422, {"error": message})), fake.good())
+    reranker = make("tei")
+    ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
+    assert "bad_request" in ranking.report.issues[0].message
+    sizes = [len(documents(request)) for request in provider.requests]
+    assert sizes == [4, 2, 2]  # it is halved, as after any refusal

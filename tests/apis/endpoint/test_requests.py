@@ -8,12 +8,10 @@ import pytest
 
 import fake_provider as fake
 from fakes import task_of
-from rankings import scores
-from rerank_answers import KEY
+from rankings import codes, scores
+from rerank_answers import KEY, logit, rows
 from rerank_dialects import DIALECTS, NUMBERS, SIGNED
-from rotation import rotated
-
-# ---------------------------------------------------------------------- each API
+from secondpass.apis.template import lookup
 
 
 @pytest.mark.parametrize("api", DIALECTS)
@@ -38,31 +36,21 @@ def test_what_is_sent_and_read(api, make, rank, provider):
     assert usage.units == dialect.units
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "rank"), rotated([None, 2], ["sync", "async"]), indirect=["rank"]
-)
 @pytest.mark.parametrize("api", DIALECTS)
-def test_instruction_is_sent_in_a_field_of_its_own_or_reported(
-    api, batch_size, make, rank, provider
-):
-    dialect = DIALECTS[api]
-    reranker = make(api, api_key=KEY, batch_size=batch_size)
-    ranking = rank(reranker, "q", NUMBERS, instruction="prefer owls")
+def test_instruction_is_sent_in_a_field_of_its_own_or_reported(api, make, provider):
+    ranking = make(api, api_key=KEY).rerank("q", NUMBERS, instruction="prefer owls")
     assert ranking.order == (1, 2, 0)
-    field = dialect.instruction
-    for request in provider.requests:
-        if api == "voyage":
-            field = "query"
-            assert request.body["query"] == "prefer owls\nq"
-        elif field is not None:
-            place = request.body
-            for name in field.split("."):
-                place = place[name]
-            assert place == "prefer owls"
-        else:
-            assert "owls" not in str(request.body)
+    (request,) = provider.requests
+    field = DIALECTS[api].instruction
+    if api == "voyage":
+        assert request.body["query"] == "prefer owls\nq"
+    elif field is not None:
+        assert lookup(request.body, field) == "prefer owls"
+    else:
+        assert "owls" not in str(request.body)
     issues = [(issue.code, issue.method) for issue in ranking.report.issues]
-    assert issues == ([] if field else [("instruction_not_used", ranking.report.method)])
+    is_sent = field or api == "voyage"
+    assert issues == ([] if is_sent else [("instruction_not_used", ranking.report.method)])
 
 
 def test_instruction_counts_for_each_pair_and_is_kept_out_of_errors(make, provider):
@@ -77,3 +65,17 @@ def test_instruction_counts_for_each_pair_and_is_kept_out_of_errors(make, provid
     )
     assert instructed.estimate.input_tokens - plain.estimate.input_tokens == 10 * len(NUMBERS)
     assert "x" * 40 not in repr(instructed)
+
+
+@pytest.mark.parametrize(("api", "batch_size"), [("tei", None), ("infinity", 2)])
+def test_unasked_logits_are_read_and_reported(api, batch_size, make, provider):
+    provider.play(rows(list, logit))
+    ranking = make(api, batch_size=batch_size).rerank("q", [*NUMBERS, "7 d"])
+    assert (ranking.report.status, codes(ranking)) == ("ok", {"scores_read_as_logits"})
+    assert ranking.report.score_kind == "logit"
+    assert scores(ranking) == {0: -5, 1: 7, 2: -1, 3: 3}
+    stated = make(api, scores="probability").rerank("q", NUMBERS)
+    assert (stated.report.status, codes(stated)) == ("unchanged", {"score_out_of_range"})
+    provider.play(fake.good())
+    ranking = make(api).rerank("q", NUMBERS)
+    assert (ranking.report.score_kind, codes(ranking)) == ("probability", set())

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.apis.descriptions import APIS
 from secondpass.apis.endpoint import Endpoint
-from secondpass.apis.wire import (
-    Pairs,
-    ResponseScores,
-    read_scores,
-    request_url,
-    tokens_used,
-)
+from secondpass.apis.wire import Pairs, read_scores, request_url, tokens_used
 from secondpass.errors import ReplyError
 
 COHERE = APIS["cohere"]
-FOUR = ["a", "b", "c", "d"]
 
 
 def test_every_api_has_a_dialect():
@@ -29,20 +21,18 @@ def test_every_api_has_a_dialect():
 
 @pytest.mark.parametrize("name", APIS)
 def test_record(name):
+    """What else there is of an API is compared with what a server is sent and answers."""
     api, dialect = APIS[name], DIALECTS[name]
-    assert (api.rows, api.index) == (dialect.rows, dialect.index or None)
-    assert api.score == (dialect.score if dialect.index else None)
-    assert (api.score_kind, api.max_documents) == (dialect.kind, dialect.most)
-    assert request_url(api, None if api.url else "http://h", None, "m") == (
-        dialect.hosted or f"http://h{dialect.path}"
-    )
+    assert api.max_documents == dialect.most
+    assert bool(api.spans) == bool(dialect.spans)
+    address = request_url(api, None if api.url else "http://h", None, "m")
+    assert address == (dialect.hosted or f"http://h{dialect.path}")
 
 
 # ---------------------------------------------------------------------- requests
 
 
 BODIES = [
-    *((name, {}, {}) for name in APIS),
     ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
     ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
     ("tei", {"raw_scores": True}, {"raw_scores": True}),
@@ -62,15 +52,10 @@ def test_body(name, settings, added):
     assert endpoint._body(Pairs("q", NUMBERS), ()) == {**DIALECTS[name].sends, **added}
 
 
-def test_apis_with_spans():
-    assert {name for name in APIS if APIS[name].spans} == {n for n in APIS if DIALECTS[n].spans}
-
-
 URLS = [
     # the API, base_url, path, the URL that is called
     ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
     ("tei", "http://h", None, "http://h/rerank"),
-    ("tei", "http://h/", None, "http://h/rerank"),
     ("tei", "http://h/proxy//", None, "http://h/proxy/rerank"),
     ("tei", "http://h", "/x/v9/rerank", "http://h/x/v9/rerank"),
     ("tei", "http://h", "x/rerank", "http://h/x/rerank"),
@@ -81,7 +66,6 @@ URLS = [
     ("cohere", "http://h/compatibility", None, "http://h/compatibility/v2/rerank"),
     ("jina", "http://h/v10", None, "http://h/v10/v1/rerank"),
     ("tei", "http://h/X", "X/rerank", "http://h/X/X/rerank"),
-    ("tei", "http://rerank", None, "http://rerank/rerank"),
     ("vllm", "http://v1", None, "http://v1/v1/rerank"),
     ("cohere", "http://h/v2/?api-version=1", None, "http://h/v2/rerank?api-version=1"),
     ("tei", "http://h?a=b", "x?c=d", "http://h/x?c=d&a=b"),
@@ -97,25 +81,10 @@ def test_url(name, base, path, url):
 # ---------------------------------------------------------------------- responses
 
 
-def response(name, rows, index=None):
-    """A response with these pairs of index and score."""
-    dialect = DIALECTS[name] if index is None else replace(DIALECTS[name], index=index)
-    return dialect.reply(dialect.rows_of(rows))
-
-
-@pytest.mark.parametrize("name", APIS)
-def test_scores_are_put_in_order(name):
-    body = response(name, [(1, 0.9), (2, 0.5), (0, 0.3)])
-    assert read_scores(body, APIS[name], FOUR[:3], APIS[name].score_kind) == ResponseScores(
-        (0.3, 0.9, 0.5), ()
-    )
-
-
-def test_index_field():
-    api = replace(COHERE, index="position")
-    assert read_scores(
-        response("cohere", [(0, 0.5)], "position"), api, FOUR[:1], "probability"
-    ).values
+def read(rows, count, kind="probability"):
+    """The scores of the first texts in a response with these pairs of index and score."""
+    dialect = DIALECTS["cohere"]
+    return read_scores(dialect.reply(dialect.rows_of(rows)), COHERE, "abcd"[:count], kind)
 
 
 VALUES = [
@@ -128,7 +97,6 @@ VALUES = [
     ("probability", math.nan, None, False),
     ("probability", math.inf, None, False),
     ("probability", None, None, False),
-    ("probability", True, None, False),
     ("probability", "0.9", None, False),
     ("probability", [0.9], None, False),
     ("similarity", -1, -1.0, False),
@@ -139,12 +107,12 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "score", "read", "outside"), VALUES)
-def test_values(kind, score, read, outside):
-    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, FOUR[:2], kind)
-    assert scores.values == (read, 0.5)
-    assert scores.refused == ((0,) if read is None else ())
-    assert scores.outside == ((read,) if outside else ())
+@pytest.mark.parametrize(("kind", "score", "value", "outside"), VALUES)
+def test_values(kind, score, value, outside):
+    scores = read([(0, score), (1, 0.5)], 2, kind)
+    assert scores.values == (value, 0.5)
+    assert scores.refused == ((0,) if value is None else ())
+    assert scores.outside == ((value,) if outside else ())
 
 
 ROWS = {
@@ -166,7 +134,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     rows, values, refused, unknown = ROWS[name]
-    scores = read_scores(response("cohere", rows), COHERE, FOUR[:3], "probability")
+    scores = read(rows, 3)
     assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
 
 
@@ -174,14 +142,12 @@ BASES = [
     # indices of four documents; whether they are refused
     ([1, 2, 3, 4], True),
     ([4, 1], True),
-    ([1, 2, 3, 4.0], True),
     ([1, 2, 3, " 4.0"], True),
     ([-1, 0, 1, 2], True),
     ([0, 1, "-1", 2], True),
     (["0", 1, 2, 3, 4], True),
     ([0.0, 1, 2, 4], True),
     ([0, 1, 2, 4], False),
-    ([0, 1, 2, 3, 4], False),
     ([0, 1, 2, 3, -1], False),
     ([1, 2, 3], False),
     ([0, 1, 2, 40], False),
@@ -192,30 +158,28 @@ BASES = [
 
 @pytest.mark.parametrize(("indices", "refused"), BASES)
 def test_base_of_indices(indices, refused):
-    body = response("cohere", [(index, 0.9) for index in indices])
+    rows = [(index, 0.9) for index in indices]
     if refused:
         with pytest.raises(ReplyError, match="do not count from 0") as caught:
-            read_scores(body, COHERE, FOUR, "probability")
+            read(rows, 4)
         assert caught.value.code == "reply_refused"
     else:
-        scores = read_scores(body, COHERE, FOUR, "probability").values
-        assert [i for i, value in enumerate(scores) if value] == [
-            index for index in indices if index in range(4)
-        ]
+        places = [place for place, value in enumerate(read(rows, 4).values) if value]
+        assert places == [index for index in indices if index in range(4)]
 
 
-@pytest.mark.parametrize("name", APIS)
-@pytest.mark.parametrize("rows", [None, {}, "no", 5, True, {"0": 0.5}])
+@pytest.mark.parametrize("name", ["cohere", "tei", "deepinfra"])
+@pytest.mark.parametrize("rows", [None, {}, "no", 5, {"0": 0.5}])
 def test_no_list(name, rows):
     body = {DIALECTS[name].rows: rows} if DIALECTS[name].rows else rows
     with pytest.raises(ReplyError, match="no list of results"):
-        read_scores(body, APIS[name], FOUR[:3], "probability")
+        read_scores(body, APIS[name], "abc", "probability")
 
 
 @pytest.mark.parametrize("rows", [[], [None], [[0, 0.5]], [0.5, 0.3], [{"index": 0}]])
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
-        read_scores({"results": rows}, COHERE, FOUR[:2], "probability")
+        read_scores({"results": rows}, COHERE, "ab", "probability")
 
 
 # ---------------------------------------------------------------------- usage and limits
@@ -223,7 +187,6 @@ def test_no_usable_score(rows):
 USAGE = [
     ({"usage": {"total_tokens": 77, "prompt_tokens": 70}}, 77),
     ({"usage": {"prompt_tokens": 70}}, 70),
-    ({"usage": {"input_tokens": 7}}, 7),
     ({"usage": {"total_tokens": None, "prompt_tokens": 7}}, 7),
     ({"usage": {"total_tokens": 0}}, 0),
     *(({"usage": {"total_tokens": count}}, None) for count in ("5", -5, True, 5.5)),
@@ -231,7 +194,6 @@ USAGE = [
     ({"meta": {"billed_units": {"search_units": 1}, "tokens": {"input_tokens": 31}}}, 31),
     ({"usage": {}, "meta": {"tokens": {"input_tokens": 31}}}, 31),
     ({"meta": {"tokens": None}}, None),
-    ({"meta": "x"}, None),
     *((body, None) for body in ({}, [], None)),
 ]
 

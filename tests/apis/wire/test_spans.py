@@ -61,6 +61,34 @@ def test_no_offset_cuts_a_character(unit, text, start, end):
         assert found == "wrong"
 
 
+WRONG = {
+    "no list": {"0": span(0, 1)},
+    "a string": "0-1",
+    "no mapping": [[0, 1]],
+    "nothing in it": [{}],
+    "far beyond the text": [span(10**30, 10**31)],
+    "floats": [span(0.0, 1.0)],
+    "strings": [span("0", "1")],
+    "booleans": [span(False, True)],
+    "no end": [{"start": 0, "score": 0.5}],
+    "no score": [{"start": 0, "end": 1}],
+    "score of a boolean": [span(0, 1, True)],
+    "score not finite": [span(0, 1, float("nan"))],
+    "score out of range": [span(0, 1, 1.5)],
+    "another text": [span(0, 1, text="z")],
+    "a text that is none": [span(0, 1, text=5)],
+    "the text of another unit": [span(1, 2, text="🦉")],
+    "two scores": [span(0, 1, 0.4), span(0, 1, 0.6)],
+    "a wrong one behind a right one": [span(0, 1, 0.9), span(0, 99, 0.1)],
+}
+
+
+@pytest.mark.parametrize("listed", WRONG.values(), ids=WRONG)
+def test_wrong_spans(listed):
+    assert read("🦉 c", listed) == "wrong"
+
+
 def test_without_scores_the_first_is_the_best():
     assert read("abc", [{"start": 1, "end": 2}, {"start": 0, "end": 1}], score=None) == (1, 2)
     assert read("abc", [span(1, 2, 0.5), span(0, 1, 0.5)]) == (1, 2)
+    assert read("abc", [span(0, 1, 0.9), span(1, 2, 0.5)]) == (0, 1)

@@ -73,12 +73,12 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     def is_about_plums(request):
         return "plums grow" in request.messages[-1]
 
-    provider.play(then=refusing(is_about_plums, content_filtered(), grading))
+    provider.play(refusing(is_about_plums, content_filtered(), grading))
     told = call("--json")
     assert told.code == 0, told.err
     ungraded = json.loads(told.out)["ungraded"]
     assert f"{ungraded} documents have no grade; --resume asks again" in told.flat
-    provider.play(then=grading)
+    provider.play(grading)
     again = json.loads(call("--resume", "--json").out)
     assert (again["documents"], again["ungraded"]) == (24, 0)
     assert 0 < provider.calls == ungraded

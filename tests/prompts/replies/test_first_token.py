@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.first_token import word_probabilities
+from secondpass.prompts.replies.first_token import is_answered, word_probabilities
 
 WORDS = ("Yes", "No")
 
@@ -34,7 +34,6 @@ READ = {
     ),
     "longer words": ("Yes", [{"Yes": 0.5, "Yesterday": 0.25, "Not": 0.125}], (0.5, None), 0.125),
     "space before": ("\n Yes", [{"\n": 0.75, "No": 0.25}, {" Yes": 0.5}], (0.5, None), 0.5),
-    "empty tokens before": ("Yes", [{"": 1.0}, {"Yes": 0.5}], (0.5, None), 0.5),
     "thinking in the text": (
         "<think>No?</think>\n\nYes",
         [{"<think>": 1.0}, {"No": 0.9}, {"?": 1.0}, {"</think>": 1.0}, {"\n\n": 1.0}, {"Yes": 0.5}],
@@ -95,7 +94,6 @@ REFUSED = {
     ),
     "those of another text": ("Yes", [{"Okay": 0.5}], "no_logprobs", False),
     "thinking that is not marked": ("Yes", [{"No": 0.5}, {"Yes": 0.5}], "no_logprobs", False),
-    "blank tokens alone": ("Yes", [{" ": 0.5}], "no_logprobs", False),
 }
 
 
@@ -113,3 +111,23 @@ def test_probabilities_are_bounded(token):
     lowest = min(math.exp(value) for value in completion.logprobs[0].values())
     assert 0 <= found.unlisted <= lowest
     assert found.listed[0] == pytest.approx(math.exp(completion.logprobs[0]["Yes"]))
+
+
+ANSWERED = [
+    "Yes",
+    "yes ",
+    "\nNo\n\nThe passage",
+    "Yes \nThe",
+    "No. The",
+    "Yes!",
+    "<think></think>No.",
+]
+CUT_BEFORE = [
+    *("", "\n", "<think>The query", "Okay, the user", "No, wait, I need to look at"),
+    *("No... wait", "Yes because", "Yesterday. The"),
+]
+
+
+@pytest.mark.parametrize("reply", [*ANSWERED, *CUT_BEFORE])
+def test_whether_a_cut_reply_has_its_answer(reply):
+    assert is_answered(reply, WORDS) is (reply in ANSWERED)

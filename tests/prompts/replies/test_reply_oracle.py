@@ -8,8 +8,7 @@ reply, and returns a ranking of all documents, or ``REFUSE``.
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,65 +22,94 @@ from secondpass.prompts.replies.permutation import read_order, read_ranked
 
 REFUSE = "refuse"
 SLACK = 1e-4
+LOW, HIGH = 0, 10
+COUNT = 4
+NAMES = {None: ["k4t", "b2c", "z9x", "d7f"], 0: list("0123"), 1: list("1234")}
+BULK = settings(max_examples=2 * examples(20).max_examples)
 
-Row: TypeAlias = tuple[int | None, Any]
-"""A document with its number: as meant, None for what is none, "unit" for one of another scale."""
+
+class Row(NamedTuple):
+    """A document with its number.
+
+    Attributes:
+        label: of the document, as it is written.
+        written: stands for its number.
+        document: its place; None for one that was not shown.
+        number: as meant; None for what is none, "unit" for one of another scale.
+        index: what the label states, if labels are indices.
+    """
+
+    label: Any
+    written: Any
+    document: int | None
+    number: Any
+    index: int | None
 
 
-def ranking(best_first: Sequence[int], count: int) -> tuple[int, ...]:
+class Case(NamedTuple):
+    """The rows of a reply about labels of which the first is this index, or which are none."""
+
+    first: int | None
+    rows: list[Row]
+
+    @property
+    def labels(self):
+        return Labels(NAMES[self.first], self.first)
+
+    @property
+    def is_shifted(self):
+        """Whether indices were counted from another number than the first."""
+        if self.first is None:
+            return False
+        written, last = {row.index for row in self.rows}, self.first + COUNT - 1
+        up = last + 1 in written and self.first not in written
+        down = self.first - 1 in written and last not in written
+        return up or down
+
+
+def ranking(best_first):
     """Those that the reply states, then all others as they were shown."""
-    return (*best_first, *(index for index in range(count) if index not in best_first))
+    return (*best_first, *(index for index in range(COUNT) if index not in best_first))
 
 
-def shifted(written: Sequence[int], first: int, count: int) -> bool:
-    """Whether indices were counted from another number than ``first``."""
-    last = first + count - 1
-    up = last + 1 in written and first not in written
-    down = first - 1 in written and last not in written
-    return up or down
+def is_finite(number):
+    return type(number) in {int, float} and math.isfinite(number)
 
 
-def by_grades(rows: Sequence[Row], count: int, low: float, high: float) -> tuple[int, ...] | str:
+def by_grades(case):
     """The ranking that grades give."""
-    strangers = sum(1 for document, number in rows if document is None and number is not None)
-    known = {document for document, _ in rows if document is not None}
-    numbers = [number for document, number in rows if document is not None]
-    if "unit" in numbers or strangers > count:
+    known = [row for row in case.rows if row.document is not None]
+    numbers = [row.number for row in known]
+    strangers = sum(row.document is None and row.number is not None for row in case.rows)
+    if case.is_shifted or "unit" in numbers or strangers > COUNT:
         return REFUSE
-    finite = [number for number in numbers if number is not None and math.isfinite(number)]
-    if any(not low - SLACK <= number <= high + SLACK for number in finite):
+    if any(not LOW - SLACK <= one <= HIGH + SLACK for one in filter(is_finite, numbers)):
         return REFUSE
-    grades: dict[int, float] = {}
-    for document in known:
-        given = [number for other, number in rows if other == document]
-        if all(one is not None and math.isfinite(one) for one in given):
-            on_scale = {min(max(one, low), high) for one in given}
+    grades = {}
+    for document in {row.document for row in known}:
+        given_numbers = [row.number for row in known if row.document == document]
+        if all(map(is_finite, given_numbers)):
+            on_scale = {min(max(one, LOW), HIGH) for one in given_numbers}
             if len(on_scale) == 1:
                 grades[document] = on_scale.pop()
     if not grades:
         return REFUSE
-    return ranking(sorted(grades, key=lambda one: (-grades[one], one)), count)
+    return ranking(sorted(grades, key=lambda one: (-grades[one], one)))
 
 
-def by_order(rows: Sequence[Row], count: int, numbered: bool) -> tuple[int, ...] | str:
+def by_order(case, numbered):
     """The ranking that an order gives, its rows with numbers beside or without."""
-    documents = [document for document, _ in rows if document is not None]
-    if not documents or sum(1 for document, _ in rows if document is None) > count:
+    documents = [row.document for row in case.rows if row.document is not None]
+    if case.is_shifted or not documents or len(case.rows) - len(documents) > COUNT:
         return REFUSE
     if numbered:
-        numbers = [number for _, number in rows]
-        if any(type(number) not in {int, float} or not math.isfinite(number) for number in numbers):
-            return REFUSE
-        if any(numbers[index] <= numbers[index + 1] for index in range(len(numbers) - 1)):
+        numbers = [row.number for row in case.rows]
+        if not all(map(is_finite, numbers)) or numbers != sorted({*numbers}, reverse=True):
             return REFUSE
         if len(set(documents)) < len(documents):
             return REFUSE
-    return ranking(list(dict.fromkeys(documents)), count)
+    return ranking(list(dict.fromkeys(documents)))
 
-
-BULK = 2 * examples(20).max_examples
-COUNT = 4
-NAMES = {None: ["k4t", "b2c", "z9x", "d7f"], 0: list("0123"), 1: list("1234")}
 
 SPELLINGS = [
     lambda label: label,
@@ -120,21 +148,21 @@ documents = st.integers(-1, COUNT) | st.integers(0, COUNT - 1)
 
 
 @st.composite
-def written(draw, numbers=NUMBERS):
-    """(labels, first number, label spelled, number written, document and what is meant)."""
+def cases(draw, numbers=NUMBERS):
+    """Rows of documents, of which each that was not shown is there once."""
     first = draw(st.sampled_from([None, 0, 1]))
     spell = draw(st.sampled_from(SPELLINGS))
-    rows = []
-    for document in draw(st.lists(documents, min_size=1, max_size=6)):
-        number, meant = draw(numbers)
+    rows = {}
+    for number, document in enumerate(draw(st.lists(documents, min_size=1, max_size=6))):
+        written, meant = draw(numbers)
         known = 0 <= document < COUNT
-        if first is None:
-            label = NAMES[None][document] if known else f"q{document + 1}q"
+        if first is not None:
+            label = index = document + first
         else:
-            label = document + first
-        rows.append((spell(label), number, document if known else None, meant))
-        rows[-1] = (*rows[-1], None if first is None else document + first)
-    return Labels(NAMES[first], first), first, rows
+            label, index = NAMES[None][document] if known else f"q{document + 1}q", None
+        row = Row(spell(label), written, document if known else None, meant, index)
+        rows.setdefault(number if known else row.label, row)
+    return Case(first, list(rows.values()))
 
 
 STRICT = [
@@ -162,141 +190,90 @@ LENIENT = [
 ]
 
 
-def keyed(pairs):
-    """A JSON object that may have keys twice, as models write them."""
-    return "{" + ", ".join(f"{json.dumps(str(x))}: {json.dumps(n)}" for x, n in pairs) + "}"
-
-
 def grades_read(reply, labels):
     try:
-        values = read_scores(Completion(reply), labels, 0, 10).values
+        values = read_scores(Completion(reply), labels, LOW, HIGH).values
     except ReplyError:
         return REFUSE
     known = [at for at, value in enumerate(values) if value is not None]
-    return ranking(sorted(known, key=lambda at: (-values[at], at)), len(labels))
+    return ranking(sorted(known, key=lambda at: (-values[at], at)))
 
 
 def order_read(reply, labels, read=read_order):
     try:
-        return ranking(read(Completion(reply), labels).places, len(labels))
+        return ranking(read(Completion(reply), labels).places)
     except ReplyError:
         return REFUSE
 
 
-def expected_grades(first, rows):
-    if first is not None and shifted([row[4] for row in rows], first, COUNT):
-        return REFUSE
-    return by_grades([(row[2], row[3]) for row in rows], COUNT, 0, 10)
-
-
-def expected_order(first, rows, numbered):
-    if first is not None and shifted([row[4] for row in rows], first, COUNT):
-        return REFUSE
-    # A row that is there twice says nothing new; strangers count once each.
-    seen, unique = set(), []
-    for row in rows:
-        if row[2] is not None or row[0] not in seen:
-            unique.append((row[2], row[3]))
-        seen.add(row[0])
-    if numbered:
-        unique = [(row[2], row[3]) for row in rows]
-    return by_order(unique, COUNT, numbered)
-
-
 def graded_text(form, rows):
-    if form == "keyed":
-        return keyed([(row[0], row[1]) for row in rows])
-    pairs = [{"id": row[0], "score": row[1]} for row in rows]
+    if form == "keyed":  # an object that may have keys twice, as models write them
+        members = [f"{json.dumps(str(row.label))}: {json.dumps(row.written)}" for row in rows]
+        return f"{{{', '.join(members)}}}"
+    pairs = [{"id": row.label, "score": row.written} for row in rows]
     if form == "lines":
         return "\n".join(map(json.dumps, pairs))
     return json.dumps({"grades": pairs} if form == "pairs" else pairs)
 
 
-def strangers_once(rows):
-    """Rows without a second one of the same stranger."""
-    seen = set()
-    return [row for row in rows if row[2] is not None or not (row[0] in seen or seen.add(row[0]))]
+def order_text(form, rows):
+    if form == "numbered":
+        return json.dumps([{"id": row.label, "score": row.written} for row in rows])
+    if form == "rows":
+        return json.dumps({"ranking": [{"id": row.label} for row in rows]})
+    return json.dumps({"ranking": [row.label for row in rows]})
 
 
-@settings(max_examples=BULK)
-@given(written(), st.sampled_from(["keyed", "pairs", "bare"]), st.sampled_from(STRICT))
-def test_scores(case, form, wrap):
-    labels, first, rows = case
-    rows = strangers_once(rows)
-    read = grades_read(wrap(graded_text(form, rows)), labels)
-    assert read == expected_grades(first, rows)
-
-
-@settings(max_examples=BULK)
-@given(written(), st.sampled_from(["keyed", "pairs", "bare", "lines"]), st.sampled_from(LENIENT))
-def test_scores_in_almost_json(case, form, spoil):
-    labels, first, rows = case
-    rows = strangers_once(rows)
-    read = grades_read(spoil(graded_text(form, rows)), labels)
-    assert read in {REFUSE, expected_grades(first, rows)}
-
-
+SCORE_FORMS = st.sampled_from(["keyed", "pairs", "bare"])
+ORDER_FORMS = st.sampled_from(["numbered", "rows", "labels"])
 BESIDE = st.integers(0, 20).map(lambda n: (n, n)) | st.sampled_from([(None, None), (True, None)])
 
 
-def order_text(rows, form):
-    if form == "numbered":
-        return json.dumps([{"id": row[0], "score": row[1]} for row in rows])
-    if form == "rows":
-        return json.dumps({"ranking": [{"id": row[0]} for row in rows]})
-    return json.dumps({"ranking": [row[0] for row in rows]})
+@BULK
+@given(cases(), SCORE_FORMS, st.sampled_from(STRICT))
+def test_scores(case, form, wrap):
+    assert grades_read(wrap(graded_text(form, case.rows)), case.labels) == by_grades(case)
 
 
-@settings(max_examples=BULK)
-@given(
-    written(BESIDE), st.sampled_from(["numbered", "rows", "labels"]), st.sampled_from(STRICT[:2])
-)
+@BULK
+@given(cases(), SCORE_FORMS | st.just("lines"), st.sampled_from(LENIENT))
+def test_scores_in_almost_json(case, form, spoil):
+    read = grades_read(spoil(graded_text(form, case.rows)), case.labels)
+    assert read in {REFUSE, by_grades(case)}
+
+
+@BULK
+@given(cases(BESIDE), ORDER_FORMS, st.sampled_from(STRICT[:2]))
 def test_orders(case, form, wrap):
-    labels, first, rows = case
-    rows = strangers_once(rows)
-    read = order_read(wrap(order_text(rows, form)), labels)
-    assert read == expected_order(first, rows, form == "numbered")
+    read = order_read(wrap(order_text(form, case.rows)), case.labels)
+    assert read == by_order(case, form == "numbered")
 
 
-@settings(max_examples=BULK)
-@given(
-    written(BESIDE),
-    st.sampled_from(["numbered", "rows", "labels"]),
-    st.sampled_from([*LENIENT, *STRICT]),
-)
+@BULK
+@given(cases(BESIDE), ORDER_FORMS, st.sampled_from([*LENIENT, *STRICT]))
 def test_orders_in_almost_json(case, form, spoil):
-    labels, first, rows = case
-    rows = strangers_once(rows)
-    read = order_read(spoil(order_text(rows, form)), labels)
-    assert read in {REFUSE, expected_order(first, rows, form == "numbered")}
+    read = order_read(spoil(order_text(form, case.rows)), case.labels)
+    assert read in {REFUSE, by_order(case, form == "numbered")}
 
 
-@settings(max_examples=BULK)
-@given(written(BESIDE))
+@BULK
+@given(cases(BESIDE))
 def test_chains(case):
-    labels, first, rows = case
-    rows = strangers_once(rows)
-    reply = " > ".join(f"[{str(row[0]).strip('[]')}]" for row in rows)
-    expected = expected_order(first, rows, False)
-    read = order_read(reply, labels, read_ranked)
-    if len(rows) > 1:
-        assert read == expected
-    else:
-        assert read in {REFUSE, expected}
+    reply = " > ".join(f"[{str(row.label).strip('[]')}]" for row in case.rows)
+    read = order_read(reply, case.labels, read_ranked)
+    expected = by_order(case, False)
+    assert read == expected or (len(case.rows) == 1 and read == REFUSE)
 
 
-@given(written(), written(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *LENIENT]))
-def test_two_answers(one, other, form, spoil):
-    labels, first, rows = one
-    _, other_first, other_rows = other
-    if first != other_first:
+@given(cases(), cases(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *LENIENT]))
+def test_two_answers(case, other, form, spoil):
+    if case.first != other.first:
         return
-    rows, other_rows = strangers_once(rows), strangers_once(other_rows)
-    second = graded_text(form, other_rows)
-    reply = f"{graded_text(form, rows)}\nNo: {spoil(second) if spoil else second}"
-    read = grades_read(reply, labels)
-    wanted = {expected_grades(first, rows), expected_grades(first, other_rows)}
+    second = graded_text(form, other.rows)
+    reply = f"{graded_text(form, case.rows)}\nNo: {spoil(second) if spoil else second}"
+    wanted = {by_grades(case), by_grades(other)}
     if spoil is None:
+        read = grades_read(reply, case.labels)
         assert read == REFUSE or read in wanted
         if REFUSE not in wanted and len(wanted) == 2:
             assert read == REFUSE

@@ -10,14 +10,13 @@ from typing import Any
 from fake_provider.logprobs import Token, log, with_logprobs
 from fake_provider.replies import (
     best_first,
-    by_number,
     envelope,
     grades_of,
     reply_text,
     rerank_envelope,
     rerank_rows,
 )
-from fake_provider.requests import Grade, Request, Step
+from fake_provider.requests import Request, Step
 from fake_provider.steps import answered, by_api, changed, good_but, http
 
 
@@ -184,16 +183,16 @@ class Answer:
         """The same with a value that need not be JSON."""
         return self.but("@@").replace('"@@"', value)
 
-    def pairs(self, key: str = "id", score: str = "score") -> list[dict[str, Any]]:
+    def pairs(self) -> list[dict[str, Any]]:
         """The rows of the reply form ``pairs``."""
-        return [{key: label, score: value} for label, value in self.grades.items()]
+        return [{"id": label, "score": value} for label, value in self.grades.items()]
 
 
-def says(make: Callable[[Answer], Any], grade: Grade = by_number) -> Step:
+def says(make: Callable[[Answer], Any]) -> Step:
     """The text that a function makes of the right answer; what is not a string is made JSON."""
 
     def reply(request: Request) -> Any:
-        made = make(Answer(grades_of(request, grade)))
+        made = make(Answer(grades_of(request)))
         return envelope(request, made if isinstance(made, str) else json.dumps(made))
 
     return answered(reply)

@@ -52,13 +52,12 @@ def _error(
     error_code: str | None,
     members: Mapping[str, Any],
 ) -> Any:
+    openai, anthropic, google = _KINDS.get(code, ("server_error", "api_error", "UNKNOWN"))
     if request.api == "anthropic":
-        named = kind or _ANTHROPIC_KINDS.get(code, "api_error")
-        error = {"type": named, "message": message, **members}
+        error = {"type": kind or anthropic, "message": message, **members}
         return {"type": "error", "error": error, "request_id": "req_1"}
     if request.api == "google":
-        named = kind or _GOOGLE_KINDS.get(code, "UNKNOWN")
-        return {"error": {"code": code, "message": message, "status": named, **members}}
+        return {"error": {"code": code, "message": message, "status": kind or google, **members}}
     if request.api == "cohere":
         return {"id": "r1", "message": message, **members}
     if request.api == "tei":
@@ -69,44 +68,31 @@ def _error(
         # As vLLM says it; a number in "code", and no "error" around.
         named = kind or "BadRequestError"
         return {"object": "error", "message": message, "type": named, "param": None, "code": code}
-    named = kind or _OPENAI_KINDS.get(code, "server_error")
-    error = {"message": message, "type": named, "param": None, "code": error_code, **members}
+    error = {
+        "message": message,
+        "type": kind or openai,
+        "param": None,
+        "code": error_code,
+        **members,
+    }
     return {"error": error}
 
 
-_OPENAI_KINDS = {
-    400: "invalid_request_error",
-    401: "invalid_request_error",
-    403: "permission_error",
-    404: "invalid_request_error",
-    422: "invalid_request_error",
-    429: "requests",
-}
-
-_ANTHROPIC_KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    409: "conflict_error",
-    413: "request_too_large",
-    422: "invalid_request_error",
-    429: "rate_limit_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-
-_GOOGLE_KINDS = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    409: "ABORTED",
-    429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
+_KINDS = {
+    # of OpenAI, Anthropic and Google
+    400: ("invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"),
+    401: ("invalid_request_error", "authentication_error", "UNAUTHENTICATED"),
+    402: ("server_error", "billing_error", "UNKNOWN"),
+    403: ("permission_error", "permission_error", "PERMISSION_DENIED"),
+    404: ("invalid_request_error", "not_found_error", "NOT_FOUND"),
+    409: ("server_error", "conflict_error", "ABORTED"),
+    413: ("server_error", "request_too_large", "UNKNOWN"),
+    422: ("invalid_request_error", "invalid_request_error", "UNKNOWN"),
+    429: ("requests", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+    500: ("server_error", "api_error", "INTERNAL"),
+    503: ("server_error", "api_error", "UNAVAILABLE"),
+    504: ("server_error", "timeout_error", "DEADLINE_EXCEEDED"),
+    529: ("server_error", "overloaded_error", "UNKNOWN"),
 }
 
 
@@ -161,28 +147,6 @@ def has_temperature(request: Request) -> bool:
     return "temperature" in body or "temperature" in (body.get("generationConfig") or {})
 
 
-TOO_LONG = {
-    "openai": (
-        400,
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
-        "9210 tokens. Please reduce the length of the messages.",
-        "context_length_exceeded",
-    ),
-    "compatible": (
-        400,
-        "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context "
-        "length is 2048 tokens and your request has 1990 input tokens",
-        None,
-    ),
-    "anthropic": (400, "prompt is too long: 210344 tokens > 200000 maximum", None),
-    "google": (
-        400,
-        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-        None,
-    ),
-}
-"""How each provider says that the prompt does not fit."""
-
 TOO_LONG_ELSEWHERE = {
     "llama.cpp": (
         400,
@@ -202,11 +166,25 @@ TOO_LONG_ELSEWHERE = {
 
 def too_long() -> Step:
     """The prompt does not fit, in each provider's words."""
-    steps = {
-        name: status(code, message, error_code=error_code)
-        for name, (code, message, error_code) in TOO_LONG.items()
-    }
-    return by_api(**steps)
+    return by_api(
+        openai=status(
+            400,
+            "This model's maximum context length is 8192 tokens. However, your messages resulted "
+            "in 9210 tokens. Please reduce the length of the messages.",
+            error_code="context_length_exceeded",
+        ),
+        compatible=status(
+            400,
+            "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum "
+            "context length is 2048 tokens and your request has 1990 input tokens",
+        ),
+        anthropic=status(400, "prompt is too long: 210344 tokens > 200000 maximum"),
+        google=status(
+            400,
+            "The input token count (1200000) exceeds the maximum number of tokens allowed "
+            "(1048576).",
+        ),
+    )
 
 
 def quota_used_up() -> Step:

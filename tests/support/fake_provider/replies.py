@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from fake_provider.logprobs import Token
@@ -31,49 +30,33 @@ def grades_of(request: Request, grade: Grade = by_number) -> dict[str, float]:
     return {label: grade(text) for label, text in request.documents.items()}
 
 
-def reply_text(
-    request: Request, grade: Grade = by_number, form: str = "auto", bare: bool = False
-) -> str:
-    """The JSON of a good answer.
-
-    Args:
-        request: what was asked.
-        grade: of a text; the highest is best.
-        form: ``keyed``, ``pairs``, ``index pairs``, ``ranking`` or ``word``; ``auto`` follows the
-            request's schema, and without one the words of its prompt.
-        bare: an array stands alone, not in an object.
-    """
-    grades = grades_of(request, grade)
-    if form == "auto" and request.schema is not None:
-        return json.dumps(_by_schema(request.schema, grades))
-    if form == "auto":
-        form = _form_by_prompt(request)
-    if form == "word":
-        return next(iter(good_tokens(request, grade)[0]))
-    if form == "keyed":
-        return json.dumps(grades)
-    if form == "ranking":
-        return json.dumps(best_first(grades) if bare else {"ranking": best_first(grades)})
-    key = "id" if form == "pairs" else "index"
-    rows = [
-        {key: int(label) if key == "index" else label, "score": value}
-        for label, value in grades.items()
-    ]
-    return json.dumps(rows if bare else {"grades": rows})
+def reply_text(request: Request, grade: Grade = by_number) -> str:
+    """A good answer, by the request's schema, and without one by the words of its prompt."""
+    return next(iter(good_tokens(request, grade)[0]))
 
 
 def good_tokens(request: Request, grade: Grade = by_number) -> list[Token]:
     """The tokens of a good answer that is one word; of any other a single one, of all of it."""
-    form = "" if request.schema is not None else _form_by_prompt(request)
-    if form == "word":
-        return [word_token(request, grade), {"": 1.0}]
-    return [{reply_text(request, grade): 1.0}]
+    grades, prompt = grades_of(request, grade), "\n".join(request.messages)
+    if request.schema is not None:
+        return [{json.dumps(_by_schema(request.schema, grades)): 1.0}]
+    if words := _WORDS.findall(prompt):
+        return [_word_token(*words[-1], max(grades.values())), {"": 1.0}]
+    answer: Any = grades
+    if '"ranking"' in prompt:
+        answer = {"ranking": best_first(grades)}
+    elif '"grades"' in prompt:
+        if '"index"' in prompt:
+            rows = [{"index": int(label), "score": value} for label, value in grades.items()]
+        else:
+            rows = [{"id": label, "score": value} for label, value in grades.items()]
+        answer = {"grades": rows}
+    return [{json.dumps(answer): 1.0}]
 
 
-def word_token(request: Request, grade: Grade = by_number) -> Token:
-    """The probabilities of the two words that a request offers, for grades of 0 to 10."""
-    yes, no = _WORDS.findall("\n".join(request.messages))[-1]
-    probability = min(max(max(grades_of(request, grade).values()) / 10, 0.01), 0.99)
+def _word_token(yes: str, no: str, grade: float) -> Token:
+    """The probabilities of two words, for a grade of 0 to 10."""
+    probability = min(max(grade / 10, 0.01), 0.99)
     token = {yes: 0.9 * probability, f" {yes}".upper(): 0.1 * probability, no: 1 - probability}
     return dict(sorted(token.items(), key=lambda each: -each[1]))
 
@@ -109,33 +92,16 @@ def _array_by_schema(items: Mapping[str, Any], grades: Mapping[str, float]) -> l
     ]
 
 
-def _form_by_prompt(request: Request) -> str:
-    text = "\n".join(request.messages)
-    if _WORDS.search(text):
-        return "word"
-    if '"ranking"' in text:
-        return "ranking"
-    if '"grades"' in text:
-        return "index pairs" if '"index"' in text else "pairs"
-    return "keyed"
-
-
 def envelope(request: Request, text: str) -> dict[str, Any]:
     """The reply of the API that was asked, around a text."""
     if request.api == "anthropic":
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        stop = "end_turn"
-        if request.tool:
-            with suppress(ValueError):
-                tool = {"type": "tool_use", "id": "toolu_1", "name": request.tool}
-                blocks, stop = [{**tool, "input": json.loads(text)}], "tool_use"
         return {
             "id": "msg_1",
             "type": "message",
             "role": "assistant",
             "model": "fake",
-            "content": blocks,
-            "stop_reason": stop,
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
             "stop_sequence": None,
             "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
         }
@@ -170,9 +136,8 @@ def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> A
     """The reply of the rerank API that was asked, around rows of ``index`` and ``score``."""
     api = request.rerank or DIALECTS["tei"]
     if not api.index:
-        return {
-            **api.around([row["score"] for row in sorted(results, key=lambda row: row["index"])])
-        }
+        rows: list[Any] = [row["score"] for row in sorted(results, key=lambda row: row["index"])]
+        return api.reply(rows)
     names = {"score": api.score, "index": api.index}
     rows = [{names.get(name, name): value for name, value in row.items()} for row in results]
     if api.named:
@@ -180,13 +145,7 @@ def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> A
             {**row, api.index: str(row[api.index])} if type(row.get(api.index)) is int else row
             for row in rows
         ]
-    if not api.rows:
-        return rows
-    if request.api == "cohere":
-        meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-        return {"id": "r1", **api.around(rows), "meta": meta}
-    usage = {"prompt_tokens": INPUT_TOKENS, "total_tokens": INPUT_TOKENS}
-    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, **api.around(rows)}
+    return api.reply(rows)
 
 
 def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, Any]]:

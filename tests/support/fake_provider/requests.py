@@ -72,11 +72,8 @@ class Request:
     @property
     def documents(self) -> dict[str, str]:
         """The fenced texts by their labels, in order; those of rerank APIs by their index."""
-        body = self.body if isinstance(self.body, dict) else {}
-        given = _dig(body, *self.rerank.documents.split(".")) if self.rerank else None
-        if isinstance(given, list):
-            texts = [one if isinstance(one, str) else next(_texts_of(one)) for one in given]
-            return {str(index): text for index, text in enumerate(texts)}
+        if self.rerank:
+            return {str(n): text for n, text in enumerate(self.rerank.texts(self.body))}
         passages = _FENCE.findall("\n".join(self.messages))
         return {label: html.unescape(text) for label, text in passages}
 
@@ -94,35 +91,18 @@ class Request:
     def schema(self) -> dict[str, Any] | None:
         """The JSON Schema that the reply is asked to follow, if one is."""
         body = self.body if isinstance(self.body, dict) else {}
-        generation = body.get("generationConfig") or {}
-        tools = body.get("tools") or [{}]
-        results = (
+        return (
             _dig(body, "response_format", "json_schema", "schema")
             or _dig(body, "output_config", "format", "schema")
-            or generation.get("responseJsonSchema")
-            or generation.get("responseSchema")
-            or tools[0].get("input_schema")
-            or _dig(tools[0], "function", "parameters")
+            or _dig(body, "generationConfig", "responseJsonSchema")
         )
-        return results if isinstance(results, dict) else None
 
     @property
     def asks_for_json(self) -> bool:
         """Whether a JSON reply is asked for in any way but by prompt."""
         body = self.body if isinstance(self.body, dict) else {}
-        generation = body.get("generationConfig") or {}
-        mime = generation.get("responseMimeType")
+        mime = _dig(body, "generationConfig", "responseMimeType")
         return bool(self.schema or body.get("response_format") or mime == "application/json")
-
-    @property
-    def tool(self) -> str | None:
-        """The name of the tool whose use is demanded, if one is."""
-        body = self.body if isinstance(self.body, dict) else {}
-        if not body.get("tools") or not body.get("tool_choice"):
-            return None
-        tool = body["tools"][0]
-        name: str | None = tool.get("name") or _dig(tool, "function", "name")
-        return name
 
 
 Wire: TypeAlias = bytes | Pause | End
@@ -160,15 +140,6 @@ def _texts(value: Any) -> Iterator[str]:
         for name in ("content", "parts", "text"):
             if name in value:
                 yield from _texts(value[name])
-
-
-def _texts_of(document: Any) -> Iterator[str]:
-    """The text of a document that is an object, which may have a type and an id beside it."""
-    for name, value in document.items():
-        if isinstance(value, dict):
-            yield from _texts_of(value)
-        elif name in {"text", "content"}:
-            yield value
 
 
 def _dig(value: Any, *path: str) -> Any:

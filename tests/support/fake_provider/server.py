@@ -78,10 +78,10 @@ class FakeProvider:
         kind = "openai" if flavour == "compatible" else flavour
         return {"type": kind, "model": "m", "base_url": self.base_url(flavour), **settings}
 
-    def play(self, *steps: Step, then: Step | None = None) -> None:
-        """Answer with one step after the other; afterwards with ``then``, or the last one again."""
-        last = then or (steps[-1] if steps else good())
-        self.play_by(lambda request: [*steps, last][min(request.number, len(steps))])
+    def play(self, *steps: Step) -> None:
+        """Answer with one step after the other; afterwards with the last one again."""
+        script = steps or (good(),)
+        self.play_by(lambda request: script[min(request.number, len(script) - 1)])
 
     def play_by(self, script: Script) -> None:
         """Answer with the step that a function chooses for each request."""

@@ -11,22 +11,19 @@ from fake_provider.replies import (
     by_number,
     envelope,
     good_tokens,
-    reply_text,
     rerank_envelope,
     rerank_rows,
 )
 from fake_provider.requests import Grade, Pause, Request, Step, Wire
 
 
-def good(
-    grade: Grade = by_number, form: str = "auto", bare: bool = False, after: float = 0.0
-) -> Step:
+def good(grade: Grade = by_number, after: float = 0.0) -> Step:
     """A good reply, ``after`` some seconds."""
 
     def step(request: Request) -> Iterator[Wire]:
         if after:
             yield Pause(after)
-        yield http(200, _good_reply(request, grade, form, bare))
+        yield http(200, _good_reply(request, grade))
 
     return step
 
@@ -36,13 +33,12 @@ def http(
     body: Any = b"",
     headers: Mapping[str, str] | None = None,
     kind: str = "application/json",
-    reason: str = "Said",
 ) -> bytes:
     """A whole response; ``body`` is bytes, or made JSON."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {"Content-Type": kind, "Content-Length": str(len(raw)), **(headers or {})}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
-    return f"HTTP/1.1 {code} {reason}\r\n{head}\r\n".encode("latin-1") + raw
+    return f"HTTP/1.1 {code} Said\r\n{head}\r\n".encode("latin-1") + raw
 
 
 def raw(*parts: Wire) -> Step:
@@ -55,13 +51,11 @@ def answered(make: Callable[[Request], Any]) -> Step:
     return lambda request: [http(200, make(request))]
 
 
-def _good_reply(
-    request: Request, grade: Grade = by_number, form: str = "auto", bare: bool = False
-) -> Any:
+def _good_reply(request: Request, grade: Grade = by_number) -> Any:
     if request.rerank:
         return rerank_envelope(request, rerank_rows(request, grade))
-    reply = envelope(request, reply_text(request, grade, form, bare))
-    return with_logprobs(reply, request, good_tokens(request, grade))
+    tokens = good_tokens(request, grade)
+    return with_logprobs(envelope(request, next(iter(tokens[0]))), request, tokens)
 
 
 def good_bytes(request: Request) -> bytes:
@@ -95,19 +89,17 @@ def refusing(
     return step
 
 
-def changed(change: Callable[[Any], object], text: str | None = None) -> Step:
+def changed(change: Callable[[Any], object]) -> Step:
     """A good reply, after a function has changed its envelope in place."""
 
     def make(request: Request) -> Any:
-        reply = envelope(request, reply_text(request) if text is None else text)
-        if text is None:
-            with_logprobs(reply, request, good_tokens(request))
+        reply = _good_reply(request)
         change(reply)
         return reply
 
     return answered(make)
 
 
-def body(value: Any, kind: str = "application/json") -> Step:
+def body(value: Any) -> Step:
     """A response of status 200 with this body."""
-    return raw(http(200, value, kind=kind))
+    return raw(http(200, value))

@@ -24,40 +24,35 @@ def headers_then_silence() -> Step:
     return raw(head, b'{"id": ', End.HOLD)
 
 
-def drip(seconds: float = 0.1) -> Step:
+def drip() -> Step:
     """A good reply, a byte at a time: no single read takes long, all of them together do."""
 
     def step(request: Request) -> Iterator[Wire]:
         for byte in http(200, good_bytes(request)):
             yield bytes([byte])
-            yield Pause(seconds)
+            yield Pause(0.1)
 
     return step
 
 
-def endless_space(seconds: float = 0.02) -> Step:
+def _endless(head: bytes, part: bytes) -> Step:
+    def step(_request: Request) -> Iterator[Wire]:
+        yield head
+        while True:
+            yield part
+            yield Pause(0.02)
+
+    return step
+
+
+def endless_space() -> Step:
     """White space before the JSON, without end, as some gateways send to keep a line open."""
-
-    def step(_request: Request) -> Iterator[Wire]:
-        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        yield b"Transfer-Encoding: chunked\r\n\r\n"
-        while True:
-            yield b"1\r\n \r\n"
-            yield Pause(seconds)
-
-    return step
+    return _endless(_CHUNKED, b"1\r\n \r\n")
 
 
-def endless_headers(seconds: float = 0.02) -> Step:
+def endless_headers() -> Step:
     """Header lines without end."""
-
-    def step(_request: Request) -> Iterator[Wire]:
-        yield b"HTTP/1.1 200 OK\r\n"
-        while True:
-            yield b"X-More: 1\r\n"
-            yield Pause(seconds)
-
-    return step
+    return _endless(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n")
 
 
 def redirect(code: int, loop: bool = False) -> Step:
@@ -76,26 +71,24 @@ def page(code: int = 200) -> Step:
     return raw(http(code, text.encode(), kind="text/html; charset=utf-8"))
 
 
+_CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+
 def chunked(*chunks: bytes, end: Sequence[Wire] = (b"0\r\n\r\n",)) -> Step:
     """These raw bytes after the headers of a chunked response."""
-    head = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
-    return raw(head, *chunks, *end)
+    return raw(_CHUNKED, *chunks, *end)
 
 
 def in_chunks() -> Step:
     """A good reply in chunks; no fault."""
 
-    def step(request: Request) -> Iterator[Wire]:
-        body = good_bytes(request)
-        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        yield b"Transfer-Encoding: chunked\r\n\r\n"
-        for part in (body[:7], body[7:]):
-            yield f"{len(part):x}\r\n".encode() + part + b"\r\n"
-        yield b"0\r\n\r\n"
+    def pack(_request: Request, body: bytes) -> list[Wire]:
+        parts = (body[:7], body[7:], b"")
+        return [_CHUNKED, *(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts)]
 
-    return step
+    return good_but(pack)
 
 
 @cache
@@ -108,9 +101,9 @@ def bomb(megabytes: int) -> bytes:
     return head + block * megabytes
 
 
-def gzip_bomb(megabytes: int = 256) -> Step:
+def gzip_bomb() -> Step:
     """A small body that unpacks to a large one."""
-    return lambda _request: [http(200, bomb(megabytes), {"Content-Encoding": "gzip"})]
+    return raw(http(200, bomb(256), {"Content-Encoding": "gzip"}))
 
 
 def encoded(encoding: str, truthfully: bool = False) -> Step:
