@@ -22,10 +22,9 @@ from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.configurations import check_keys, with_share, within_budget
 from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator
-from secondpass_ray.inputs import JobInput
+from secondpass_ray.inputs import JobInput, is_copy
 from secondpass_ray.parts import Part, Todo, count_parts, is_of_part, missing, parts_in
 from secondpass_ray.ranking import Choices
-from secondpass_ray.staging import is_copy
 from secondpass_ray.starting import Crew, Workers, connected, imported
 from secondpass_ray.starting import crew as crew_of
 from secondpass_ray.storage import (

@@ -4,14 +4,13 @@ import os
 import re
 import socket
 import sys
-import threading
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
+from load_clients import Load
 from loopback_server import LoopbackServer
 from secondpass import ConfigurationError, Reranker
 from served_clients import KEY, check_clients
@@ -87,58 +86,15 @@ def expected(config):
     return list(Reranker.from_config(config).rerank(BODY["query"], BODY["documents"]).order)
 
 
-DEEP = {"preset": "lexical"}
-SHALLOW = {"preset": "lexical", "depth": 5}
-"""A configuration of which the order differs."""
+DEEP, SHALLOW = {"preset": "lexical"}, {"preset": "lexical", "depth": 5}
+"""Configurations of which the orders differ."""
 
 
-class Load:
-    """Clients that send one request after the other, until the block ends; what they got."""
-
-    def __init__(self, url, clients=6):
-        self.orders, self.errors = [], []
-        self._url = url
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._send) for _ in range(clients)]
-
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(240)
-            assert not thread.is_alive()
-
-    def _send(self):
-        with httpx.Client(trust_env=False, timeout=120) as client:
-            while not self._stop.is_set():
-                try:
-                    response = client.post(self._url + "/v1/rerank", json=BODY)
-                except httpx.TransportError as error:
-                    self.errors.append(type(error).__name__)
-                    continue
-                if response.status_code == 200:
-                    self.orders.append(order(response))
-                else:
-                    self.errors.append(response.status_code)
-
-    def until(self, count):
-        """Wait for so many further answers."""
-        wanted = len(self.orders) + count
-        give_up = time.monotonic() + 240
-        while len(self.orders) < wanted:
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-
-
-def replicas(name="tested"):
-    """The actors of an application's replicas."""
-    rows = ray.util.list_named_actors(all_namespaces=True)
-    names = [row["name"] for row in rows if row["name"].startswith(f"SERVE_REPLICA::{name}#")]
-    return [ray.get_actor(name, namespace="serve") for name in names]
+def replica():
+    """The actor of one of the application's replicas."""
+    names = [row["name"] for row in ray.util.list_named_actors(all_namespaces=True)]
+    name = next(name for name in names if name.startswith("SERVE_REPLICA::tested#"))
+    return ray.get_actor(name, namespace="serve")
 
 
 # ---------------------------------------------------------------------- answers
@@ -207,9 +163,9 @@ def test_a_variable_that_the_replica_lacks(port):
 
 def test_a_killed_replica(deployed):
     url = deployed(DEEP, num_replicas=2)
-    with Load(url) as load:
+    with Load(url, BODY, 6) as load:
         load.until(50)
-        ray.kill(replicas()[0])
+        ray.kill(replica())
         load.until(300)
     assert load.orders == [expected(DEEP)] * len(load.orders)
     assert len(load.errors) <= 6  # no more than were under way
@@ -221,7 +177,7 @@ def test_an_update_under_load(count, deployed):
     url = deployed(DEEP, num_replicas=count)
     before, after = expected(DEEP), expected(SHALLOW)
     assert before != after
-    with Load(url) as load:
+    with Load(url, BODY, 6) as load:
         load.until(50)
         deployed(SHALLOW, num_replicas=count)
         load.until(50)
