@@ -221,14 +221,12 @@ class JobResult:
     Attributes:
         rows, done: numbers of rows of the input and of the output.
         counts: of the rows, for the summary.
-        workers: number of workers; 0 if nothing was left to do.
         exhausted: whether rows were left out because the budget is used up.
     """
 
     rows: int
     done: int
     counts: Counter[str] = field(default_factory=Counter)
-    workers: int = 0
     exhausted: bool = False
 
 
@@ -289,7 +287,6 @@ def run_job(
                 todo = [*missing(blocks, parts, job.block or piece)]
             if todo:
                 crew = replace(crew, count=min(crew.count, len(todo)))
-                result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
                 coordinator = _coordinator(ray, job, folder, counts, crew.count)
                 for outcome in _outcomes(ray, job, todo, crew, coordinator):

@@ -262,21 +262,6 @@ def test_more_requests_than_fit_are_refused_and_none_is_lost(serving, held):
     assert server.post("/v1/rerank", BODY).status_code == 200
 
 
-def test_requests_in_flight_are_joined_by_the_core(serving):
-    """64 clients at once have the orders that one call of rerank_many has."""
-    reranker = Reranker.from_preset("lexical")
-    requests = [
-        (f"owls {n % 7}", [f"{(n * i) % 11} owls {i % 7}" for i in range(20)]) for n in range(64)
-    ]
-    expected = [list(ranking.order) for ranking in reranker.rerank_many(requests)]
-    server = serving(reranker)
-    with ThreadPoolExecutor(64) as pool:
-        bodies = [{"query": query, "documents": documents} for query, documents in requests]
-        found = list(pool.map(lambda body: server.post("/v1/rerank", body), bodies))
-    assert [order(response) for response in found] == expected
-    assert len({response.json()["id"] for response in found}) == 64
-
-
 # ---------------------------------------------------------------------- logs
 
 
