@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,8 @@ from secondpass_ray.worker import (
     TODO,
     BlockWorker,
     Outcome,
-    dump_todo,
     hash_of_value,
     inspected,
-    parse_outcome,
 )
 
 STATE = "job.json"
@@ -337,7 +335,7 @@ def _outcomes(
     _silence(ray)
     # One block of Ray Data for each of the job, so that Ray retries single blocks.
     blocks = ray.data.from_items(
-        [{TODO: dump_todo(item)} for item in todo], override_num_blocks=len(todo)
+        [{TODO: json.dumps(asdict(item))} for item in todo], override_num_blocks=len(todo)
     )
     config = within_budget(job.config, job.budget)
     outcomes = blocks.map_batches(
@@ -358,7 +356,7 @@ def _outcomes(
     )
     for batch in outcomes.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
         for text in batch[OUTCOME].to_pylist():
-            yield parse_outcome(text)
+            yield Outcome(**json.loads(text))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Clients that send one request after the other to a server."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
@@ -13,30 +14,27 @@ class Load:
     Attributes:
         orders: the positions of documents in each answer.
         errors: the statuses of other responses, and the names of exceptions.
-        refused: number of clients whose connection was not accepted.
     """
 
     def __init__(self, url, body, clients=4):
-        self.orders, self.errors, self.refused = [], [], 0
+        self.orders, self.errors = [], []
         self._url, self._body = url + "/v1/rerank", body
         self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._send) for _ in range(clients)]
+        self._pool = ThreadPoolExecutor(clients)
+        self._clients = [self._pool.submit(self._send) for _ in range(clients)]
 
     def __enter__(self):
-        for thread in self._threads:
-            thread.start()
         return self
 
     def __exit__(self, *_):
         self._stop.set()
         self.join()
+        self._pool.shutdown()
 
     def join(self):
         """Wait until no client sends any more."""
-        for thread in self._threads:
-            thread.join(240)
-            assert not thread.is_alive()
+        for client in self._clients:
+            client.result(240)
 
     def until(self, count):
         """Wait for this number of further answers."""
@@ -48,12 +46,10 @@ class Load:
             while not self._stop.is_set():
                 try:
                     response = client.post(self._url, json=self._body)
-                except httpx.ConnectError:
-                    with self._lock:
-                        self.refused += 1
-                    return
                 except httpx.TransportError as error:
                     self.errors.append(type(error).__name__)
+                    if isinstance(error, httpx.ConnectError):
+                        return
                     continue
                 if response.status_code == 200:
                     self.orders.append([row["index"] for row in response.json()["results"]])

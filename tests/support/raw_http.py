@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import suppress
 
 
 def head(path="/v1/rerank", *lines, method="POST"):
@@ -19,6 +20,15 @@ def is_complete(answer):
     end = answer.find(b"\r\n\r\n") + 4
     match = re.search(rb"\r\ncontent-length: (\d+)\r\n", answer[:end])
     return match is not None and len(answer) - end >= int(match[1])
+
+
+def answered(connection):
+    """What is read from a connection until a response is complete or the server closes it."""
+    answer = bytearray()
+    with suppress(ConnectionError):
+        while not is_complete(answer) and (chunk := connection.recv(65536)):
+            answer += chunk
+    return bytes(answer)
 
 
 def next_request_works(server):

@@ -14,7 +14,7 @@ import pytest
 
 from fakes import ByTable
 from loopback_server import LoopbackServer
-from raw_http import head, is_complete, next_request_works, request, until
+from raw_http import answered, head, is_complete, next_request_works, request, until
 from secondpass import Reranker
 from secondpass_server.http import server
 
@@ -106,16 +106,6 @@ def test_the_time_to_read_is_that_of_each_response(serving):
 
 
 # ---------------------------------------------------------------------- their number
-
-
-def answered(connection):
-    """The answer that is read from a connection; empty if the server has closed it."""
-    connection.settimeout(60)
-    answer = b""
-    with suppress(ConnectionError):
-        while not is_complete(answer) and (part := connection.recv(65536)):
-            answer += part
-    return answer
 
 
 def ask(connection):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from loopback_server import LoopbackServer
-from raw_http import head, is_complete, next_request_works, request, until
+from raw_http import answered, head, next_request_works, request, until
 from sampling import examples
 from secondpass import Reranker
 from secondpass_server.http import bodies
@@ -67,10 +67,7 @@ def exchange(server, *parts, half_close=False):
                 connection.sendall(part)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
-        answer = bytearray()
-        with suppress(ConnectionResetError):
-            while not is_complete(answer) and (chunk := connection.recv(65536)):
-                answer += chunk
+        answer = answered(connection)
         assert SECRET.encode() not in answer
         return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
 
