@@ -28,9 +28,10 @@ from benchmarks.speed.machine import describe
 from secondpass import Reranker
 from secondpass.config import load, merged, preset
 from secondpass.scorers import minilm
+from secondpass.types import no_progress
 from secondpass_ray.blocks import Row
+from secondpass_ray.inputs import JobInput
 from secondpass_ray.ranking import Choices, RowRanker, in_batches
-from secondpass_ray.scanning import LINES, InputFile, scan
 
 SECONDS = 0.3
 DOCUMENTED = {"`cross_encoder`, `auto`": 192.4, "`cross_encoder`, `exact`": 111.3}
@@ -113,7 +114,7 @@ def measure_files(requests: Requests) -> tuple[float, float, float, float]:
         path = Path(folder) / "in.jsonl"
         path.write_bytes(b"".join(4 * lines))
         cpu = time.process_time()
-        scan(InputFile(str(path), LINES), 256, lambda _rows: None)
+        JobInput(str(path)).prepare(folder, 256, no_progress)
         megabytes = size / 1e6 / (time.process_time() - cpu)
     return rate, megabytes, size / 4 / pairs, written / pairs
 

@@ -9,7 +9,7 @@ NOT_RUN = {
     "secondpass judge --into": "asks a person; evaluation/cli/test_review.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
     "secondpass serve": "ends on a signal; tests/server/cli/test_serve.py does it",
-    "secondpass job": "needs Ray; tests/ray/test_cli.py does it",
+    "secondpass job": "needs Ray; tests/ray/cli/test_job.py does it",
     "secondpass mcp": "runs until it is stopped; tests/server/mcp does it",
 }
 """Commands that no test of the documentation runs, with the reason."""

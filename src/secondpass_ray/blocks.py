@@ -12,6 +12,8 @@ from typing import Any, BinaryIO, NamedTuple
 from secondpass.formats.shared import FormatError
 from secondpass_ray.storage import open_file
 
+LINES, PARQUET = "lines", "parquet"
+"""Formats of blocks."""
 _PARQUET_ROWS = 64
 """Rows of Parquet to hold in memory at a time."""
 
@@ -27,7 +29,7 @@ class Block:
         file: path or URI of the file.
         source: name of the file in messages, within the input; the original's if ``file`` is a
             copy.
-        form: ``lines`` (JSON lines) or ``parquet``.
+        form: ``LINES`` (JSON lines) or ``PARQUET``.
         start, stop: range of the rows in the file: bytes of lines, or row groups of Parquet.
         line: 1-based number, in the source, of the first line or row.
         first: number of the first row in the input, from 0.
@@ -64,7 +66,7 @@ def read_rows(block: Block, first: int) -> Iterator[Row]:
     """The rows of a block, from row ``first`` on."""
     number = block.first
     with open_file(block.file) as file:
-        is_lines = block.form == "lines"
+        is_lines = block.form == LINES
         skip = first - block.first
         rows = _lines(block, file) if is_lines else _parquet_rows(block, file, skip)
         for line, content in rows:

@@ -10,10 +10,10 @@ from secondpass.settings.shared import literal_keys
 from secondpass_ray.coordination import Budget
 
 
-def check_keys(config: Mapping[str, Any]) -> None:
+def check_keys(config: Mapping[str, Any], about: str = "") -> None:
     """Check that a configuration has only names of variables, and no keys."""
     if problems := [*literal_keys(config)]:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(problems, about)
 
 
 def with_share(config: Mapping[str, Any], concurrency: int | None, workers: int) -> dict[str, Any]:

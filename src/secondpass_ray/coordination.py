@@ -28,9 +28,6 @@ class Amounts:
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(self.tokens + other.tokens, self.cost + other.cost)
 
-    def __sub__(self, other: Amounts) -> Amounts:
-        return Amounts(self.tokens - other.tokens, self.cost - other.cost)
-
     def or_more(self, other: Amounts) -> Amounts:
         """The larger number of tokens, and the larger cost."""
         return Amounts(max(self.tokens, other.tokens), max(self.cost, other.cost))

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.configurations import check_keys, with_share, within_budget
 from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator
-from secondpass_ray.inputs import JobInput
+from secondpass_ray.inputs import JobInput, is_copy
 from secondpass_ray.parts import Part, Todo, count_parts, is_of_part, missing, parts_in
 from secondpass_ray.ranking import Choices
-from secondpass_ray.staging import is_copy
 from secondpass_ray.starting import Crew, Workers, connected, imported
 from secondpass_ray.starting import crew as crew_of
 from secondpass_ray.storage import (
@@ -47,10 +46,8 @@ from secondpass_ray.worker import (
     TODO,
     BlockWorker,
     Outcome,
-    dump_todo,
     hash_of_value,
     inspected,
-    parse_outcome,
 )
 
 STATE = "job.json"
@@ -222,14 +219,12 @@ class JobResult:
     Attributes:
         rows, done: numbers of rows of the input and of the output.
         counts: of the rows, for the summary.
-        workers: number of workers; 0 if nothing was left to do.
         exhausted: whether rows were left out because the budget is used up.
     """
 
     rows: int
     done: int
     counts: Counter[str] = field(default_factory=Counter)
-    workers: int = 0
     exhausted: bool = False
 
 
@@ -290,7 +285,6 @@ def run_job(
                 todo = [*missing(blocks, parts, job.block or piece)]
             if todo:
                 crew = replace(crew, count=min(crew.count, len(todo)))
-                result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
                 coordinator = _coordinator(ray, job, folder, counts, crew.count)
                 for outcome in _outcomes(ray, job, todo, crew, coordinator):
@@ -341,7 +335,7 @@ def _outcomes(
     _silence(ray)
     # One block of Ray Data for each of the job, so that Ray retries single blocks.
     blocks = ray.data.from_items(
-        [{TODO: dump_todo(item)} for item in todo], override_num_blocks=len(todo)
+        [{TODO: json.dumps(asdict(item))} for item in todo], override_num_blocks=len(todo)
     )
     config = within_budget(job.config, job.budget)
     outcomes = blocks.map_batches(
@@ -362,7 +356,7 @@ def _outcomes(
     )
     for batch in outcomes.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
         for text in batch[OUTCOME].to_pylist():
-            yield parse_outcome(text)
+            yield Outcome(**json.loads(text))
 
 
 @contextmanager

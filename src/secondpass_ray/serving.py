@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
-from secondpass.settings.shared import literal_keys, read
+from secondpass.settings.shared import read
+from secondpass_ray.configurations import check_keys
 from secondpass_server.http.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ def _name(source: Source) -> str:
 def _portable(name: str, source: Source) -> dict[str, Any]:
     """A configuration with names of variables instead of keys."""
     config, about = read(source)
-    if problems := [*literal_keys(config)]:
-        raise ConfigurationError(problems, f"{about} of the model {name!r}")
+    check_keys(config, f"{about} of the model {name!r}")
     return config
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -114,7 +113,7 @@ class Outcome:
 
     rows: int = 0
     counts: Mapping[str, int] | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
     failed: str = ""
     exhausted: bool = False
 
@@ -219,19 +218,9 @@ def use_cpus(count: float) -> None:
         os.environ[variable] = str(threads)
 
 
-def dump_todo(todo: Todo) -> str:
-    return json.dumps({"block": asdict(todo.block), "part": asdict(todo.part)})
-
-
 def parse_todo(text: str) -> Todo:
     record = json.loads(text)
     return Todo(Block(**record["block"]), Part(**record["part"]))
-
-
-def parse_outcome(text: str) -> Outcome:
-    record = json.loads(text)
-    record["counts"] = Counter(record["counts"])
-    return Outcome(**record)
 
 
 def describe_error(error: Exception) -> str:

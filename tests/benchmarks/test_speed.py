@@ -98,17 +98,15 @@ def test_loop_batches_keep_the_budget(budget):
         assert padded <= budget or len(batch) == 1
 
 
-def write_collection(folder, *, candidates):
-    documents = [{"id": f"d{n}", "title": "", "text": f"text {n}"} for n in range(4)]
-    files = {"corpus": documents, "queries": [{"id": "q", "text": "a query"}]}
-    if candidates:
-        files["candidates"] = [{"query_id": "q", "candidates": documents[::-1]}]
-    for name, records in files.items():
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
-
-
 def test_workload_of_a_collection(tmp_path):
-    write_collection(tmp_path, candidates=True)
+    documents = [{"id": f"d{n}", "title": "", "text": f"text {n}"} for n in range(4)]
+    files = {
+        "corpus": documents,
+        "queries": [{"id": "q", "text": "a query"}],
+        "candidates": [{"query_id": "q", "candidates": documents[::-1]}],
+    }
+    for name, records in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
     (request,) = workloads.from_collection(tmp_path, 1, 3)
     assert request == workloads.Request("a query", ["text 3", "text 2", "text 1"])
     with pytest.raises(SystemExit, match="0 of 1"):

@@ -38,6 +38,8 @@ def test_rankings_are_those_of_rerank(ray, tmp_path):
 
 def test_no_text_reaches_logs_or_errors(ray, logs):
     from secondpass_ray import rerank_dataset
+    from secondpass_ray.datasets import DatasetWorker
+    from secondpass_ray.ranking import Choices
 
     texts = [json_lines([{**one, "query": MARKER}]).decode() for one in requests(3)]
     texts.append(f'{{"query": "{MARKER}", "candidates": 5}}')
@@ -49,31 +51,19 @@ def test_no_text_reaches_logs_or_errors(ray, logs):
     with pytest.raises(ray.exceptions.RayError, match="has a column 'ranking' already") as caught:
         rerank_dataset(wrong, "lexical", workers=1).take_all()
 
-    class Broken:
+    class Broken(DatasetWorker):
         """A worker whose ranker raises an error with a text."""
 
-        def __init__(self):
-            from secondpass_ray.datasets import DatasetWorker
-            from secondpass_ray.ranking import Choices
-
-            class Ranker:
-                lines = None
-
-                def parse(self, row):
-                    raise KeyError(row.content)
-
-            self._worker = DatasetWorker({"method": "lexical"}, Choices({}), 1)
-            self._worker._ranker = Ranker()
-
-        def __call__(self, table):
-            return self._worker(table)
+        def _ranked(self, table):
+            raise KeyError(table["request"].to_pylist())
 
     broken = ray.data.from_items([{"request": texts[0]}])
     with pytest.raises(ray.exceptions.RayError, match="internal error: KeyError") as other:
-        broken.map_batches(Broken, batch_format="pyarrow", compute=one_actor(ray)).take_all()
+        broken.map_batches(
+            Broken,
+            batch_format="pyarrow",
+            compute=ray.data.ActorPoolStrategy(size=1),
+            fn_constructor_args=({"method": "lexical"}, Choices({}), 1),
+        ).take_all()
     assert MARKER not in f"{caught.value}{other.value}"
     assert MARKER.encode() not in logs()
-
-
-def one_actor(ray):
-    return ray.data.ActorPoolStrategy(size=1)

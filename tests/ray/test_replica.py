@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from fakes import raising
 from secondpass import (
     ConfigurationError,
     MissingExtraError,
@@ -35,27 +36,16 @@ def replica(monkeypatch):
     return module
 
 
-@pytest.fixture
-def created(replica, monkeypatch):
-    """The arguments with which replicas created their applications."""
-    arguments = []
-    monkeypatch.setattr(replica, "create_app", lambda *values: arguments.append(values) or "app")
-    return arguments
-
-
 @pytest.mark.parametrize(
     ("settings", "local_names"),
     [({}, True), ({"max_requests": 3}, True), ({"api_key_env": "REPLICA_KEYS"}, False)],
     ids=["defaults", "limit", "keys"],
 )
-def test_only_without_keys_clients_must_be_local(
-    replica, created, monkeypatch, settings, local_names
-):
+def test_only_without_keys_clients_must_be_local(replica, monkeypatch, settings, local_names):
     monkeypatch.setenv("REPLICA_KEYS", "key-of-a-client-1")
-    replica.RerankServer(MODELS, settings)
-    ((rerankers, known),) = created
-    assert known == ServerSettings(**settings, local_names=local_names)
-    depths = {name: reranker.depth for name, reranker in rerankers.items()}
+    service = replica.RerankServer(MODELS, settings)._application.state.service
+    assert service.settings == ServerSettings(**settings, local_names=local_names)
+    depths = {name: reranker.depth for name, reranker in service.rerankers.items()}
     assert depths == {"deep": 20, "shallow": 5}
 
 
@@ -67,18 +57,24 @@ def test_variables_are_read_where_the_replica_runs(replica, monkeypatch):
     assert replica.RerankServer(models, {})._rerankers["m"].depth == 3
 
 
-def test_models_are_loaded_before_requests_are_taken(replica, created, monkeypatch):
-    loaded = []
+@pytest.fixture
+def loaded(replica, monkeypatch):
+    """Have a replica make its application; its rerankers are loaded by a function."""
 
-    async def load(reranker):
-        loaded.append(reranker.depth)
-        return True
+    def run(load):
+        async def awarm_up(reranker):
+            return load(reranker)
 
-    monkeypatch.setattr(Reranker, "awarm_up", load)
-    server = replica.RerankServer(MODELS, {})
-    assert loaded == []
-    assert asyncio.run(server.__serve_build_asgi_app__()) == "app"
-    assert loaded == [20, 5]
+        monkeypatch.setattr(Reranker, "awarm_up", awarm_up)
+        return asyncio.run(replica.RerankServer(MODELS, {}).__serve_build_asgi_app__())
+
+    return run
+
+
+def test_models_are_loaded_before_requests_are_taken(loaded):
+    depths = []
+    assert loaded(lambda reranker: depths.append(reranker.depth) or True).state.service
+    assert depths == [20, 5]
 
 
 @pytest.mark.parametrize(
@@ -91,19 +87,16 @@ def test_models_are_loaded_before_requests_are_taken(replica, created, monkeypat
             SecondPassError,
             "^the model 'deep' could not be loaded: ValueError$",
         ),
-        (None, SecondPassError, "only a fallback of the model 'deep'"),
     ],
-    ids=["model", "package", "any other", "fallback"],
+    ids=["model", "package", "any other"],
 )
-def test_errors_of_models_hold_no_secret(replica, monkeypatch, error, kind, message):
-    async def load(_reranker):
-        if error is not None:
-            raise error
-        return False
-
-    monkeypatch.setattr(Reranker, "awarm_up", load)
-    server = replica.RerankServer(MODELS, {})
+def test_errors_of_models_hold_no_secret(loaded, error, kind, message):
     with pytest.raises(kind, match=message) as caught:
-        asyncio.run(server.__serve_build_asgi_app__())
+        loaded(raising(error))
     # Serve logs the whole trace.
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_replica_of_a_fallback_takes_no_requests(loaded):
+    with pytest.raises(SecondPassError, match="only a fallback of the model 'deep'"):
+        loaded(lambda _reranker: False)

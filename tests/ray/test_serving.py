@@ -4,14 +4,13 @@ import os
 import re
 import socket
 import sys
-import threading
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
+from load_clients import Load
 from loopback_server import LoopbackServer
 from secondpass import ConfigurationError, Reranker
 from served_clients import KEY, check_clients
@@ -73,9 +72,8 @@ def deployed(port):
         serve.delete(name)
 
 
-def post(url, path="/v1/rerank", body=BODY, **headers):
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.post(url + path, json=body, headers=names, timeout=60, trust_env=False)
+def post(url, body=BODY, **headers):
+    return httpx.post(url + "/v1/rerank", json=body, headers=headers, timeout=60, trust_env=False)
 
 
 def order(response):
@@ -87,58 +85,15 @@ def expected(config):
     return list(Reranker.from_config(config).rerank(BODY["query"], BODY["documents"]).order)
 
 
-DEEP = {"preset": "lexical"}
-SHALLOW = {"preset": "lexical", "depth": 5}
-"""A configuration of which the order differs."""
+DEEP, SHALLOW = {"preset": "lexical"}, {"preset": "lexical", "depth": 5}
+"""Configurations of which the orders differ."""
 
 
-class Load:
-    """Clients that send one request after the other, until the block ends; what they got."""
-
-    def __init__(self, url, clients=6):
-        self.orders, self.errors = [], []
-        self._url = url
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._send) for _ in range(clients)]
-
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(240)
-            assert not thread.is_alive()
-
-    def _send(self):
-        with httpx.Client(trust_env=False, timeout=120) as client:
-            while not self._stop.is_set():
-                try:
-                    response = client.post(self._url + "/v1/rerank", json=BODY)
-                except httpx.TransportError as error:
-                    self.errors.append(type(error).__name__)
-                    continue
-                if response.status_code == 200:
-                    self.orders.append(order(response))
-                else:
-                    self.errors.append(response.status_code)
-
-    def until(self, count):
-        """Wait for so many further answers."""
-        wanted = len(self.orders) + count
-        give_up = time.monotonic() + 240
-        while len(self.orders) < wanted:
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-
-
-def replicas(name="tested"):
-    """The actors of an application's replicas."""
-    rows = ray.util.list_named_actors(all_namespaces=True)
-    names = [row["name"] for row in rows if row["name"].startswith(f"SERVE_REPLICA::{name}#")]
-    return [ray.get_actor(name, namespace="serve") for name in names]
+def replica():
+    """The actor of one of the application's replicas."""
+    names = [row["name"] for row in ray.util.list_named_actors(all_namespaces=True)]
+    name = next(name for name in names if name.startswith("SERVE_REPLICA::tested#"))
+    return ray.get_actor(name, namespace="serve")
 
 
 # ---------------------------------------------------------------------- answers
@@ -153,7 +108,7 @@ def test_clients(preset, deployed):
 def test_models(deployed):
     url = deployed(models={"deep": DEEP, "shallow": SHALLOW})
     for model, config in (("deep", DEEP), ("shallow", SHALLOW), ("?", DEEP)):
-        assert order(post(url, body={**BODY, "model": model})) == expected(config)
+        assert order(post(url, {**BODY, "model": model})) == expected(config)
     rows = httpx.get(url + "/v1/models", trust_env=False).json()["data"]
     assert [row["id"] for row in rows] == ["deep", "shallow"]
     assert httpx.get(url + "/ready", trust_env=False).status_code == 200
@@ -192,24 +147,14 @@ def test_keys_are_read_on_the_replica(deployed):
         assert SECRET.encode() not in text
 
 
-def test_a_variable_that_the_replica_lacks(port):
-    config = {"preset": "lexical", "depth": {"env": "NOT_SET_ANYWHERE"}}
-    application = deployment(config, ray_actor_options=SMALL, max_constructor_retry_count=1)
-    with pytest.raises(RuntimeError, match="failed"):
-        serve.run(application, name="lacking", route_prefix="/lacking")
-    message = serve.status().applications["lacking"].deployments["secondpass"].message
-    serve.delete("lacking")
-    assert "the environment variable NOT_SET_ANYWHERE is not set" in message
-
-
 # ---------------------------------------------------------------------- load
 
 
 def test_a_killed_replica(deployed):
     url = deployed(DEEP, num_replicas=2)
-    with Load(url) as load:
+    with Load(url, BODY, 6) as load:
         load.until(50)
-        ray.kill(replicas()[0])
+        ray.kill(replica())
         load.until(300)
     assert load.orders == [expected(DEEP)] * len(load.orders)
     assert len(load.errors) <= 6  # no more than were under way
@@ -221,7 +166,7 @@ def test_an_update_under_load(count, deployed):
     url = deployed(DEEP, num_replicas=count)
     before, after = expected(DEEP), expected(SHALLOW)
     assert before != after
-    with Load(url) as load:
+    with Load(url, BODY, 6) as load:
         load.until(50)
         deployed(SHALLOW, num_replicas=count)
         load.until(50)
@@ -243,7 +188,7 @@ def test_the_configuration_file_of_the_docs(port):
     serve.run(app_builder(args), name="built", route_prefix="/built")
     url = f"http://127.0.0.1:{port}/built"
     assert post(url).status_code == 400
-    assert post(url, body={"query": "a", "documents": ["a"]}).json()["model"] == "fast"
+    assert post(url, {"query": "a", "documents": ["a"]}).json()["model"] == "fast"
     serve.delete("built")
 
 

@@ -1,37 +1,88 @@
-"""Connecting to Ray."""
+"""How many workers a cluster has room for, and connecting to it."""
 
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from secondpass.errors import InputError
-from secondpass_ray.starting import connected
+from secondpass_ray import starting
+from secondpass_ray.starting import Workers, connected, crew
 
-ray = pytest.importorskip("ray")
+
+class Cluster:
+    def __init__(self, cpus, gpus=0):
+        self.resources = {"CPU": float(cpus)} | ({"GPU": float(gpus)} if gpus else {})
+
+    def cluster_resources(self):
+        return self.resources
 
 
-@pytest.mark.parametrize("error", [Exception, ConnectionError, ValueError, RuntimeError])
 @pytest.mark.parametrize(
-    ("address", "problem"),
-    [(None, "Ray did not start on this machine"), ("nowhere:1", "does not answer at nowhere:1")],
+    ("cluster", "wanted", "expected"),
+    [
+        (Cluster(8), Workers(), (8, 1, 0)),
+        (Cluster(8), Workers(cpus=3), (2, 3, 0)),
+        (Cluster(8), Workers(count=3), (3, 1, 0)),
+        (Cluster(8), Workers(concurrency=5), (5, 1, 0)),
+        (Cluster(16, 4), Workers(), (4, 1, 1)),
+        (Cluster(16, 4), Workers(gpus=0.5), (8, 1, 0.5)),
+        (Cluster(16, 4), Workers(gpus=0), (16, 1, 0)),
+        (Cluster(16, 4), Workers(cpus=8), (2, 8, 1)),
+    ],
+    ids=["cpus", "threads", "count", "concurrency", "gpus", "half", "no-gpus", "both"],
+)
+def test_crews(cluster, wanted, expected):
+    found = crew(cluster, wanted)
+    assert (found.count, found.cpus, found.gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("cluster", "wanted", "problem"),
+    [
+        (Cluster(8), Workers(count=9), "has 8 CPUs and 0 GPUs, too few for 9 workers of 1 CPUs"),
+        (Cluster(8), Workers(cpus=9), "too few for 1 workers of 9 CPUs"),
+        (Cluster(8), Workers(gpus=1), "too few for 1 workers of 1 CPUs and 1 GPUs"),
+        (Cluster(8, 2), Workers(count=3), "and 2 GPUs, too few for 3 workers of 1 CPUs and 1 GPUs"),
+        (Cluster(8), Workers(count=4, concurrency=3), "at least the number of workers"),
+    ],
+    ids=["cpus", "threads", "no-gpus", "gpus", "concurrency"],
+)
+def test_too_few(cluster, wanted, problem):
+    with pytest.raises(InputError) as caught:
+        crew(cluster, wanted)
+    assert problem in str(caught.value)
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """Stands for Ray."""
+    stand_in = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None)
+    monkeypatch.setattr(starting, "imported", lambda: stand_in)
+    return stand_in
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "problem"),
+    [
+        (None, Exception, r"^Ray did not start on this machine; .* \(Exception\)$"),
+        ("nowhere:1", ConnectionError, r"^Ray does not answer at nowhere:1, .* \(Connection"),
+    ],
     ids=["local", "cluster"],
 )
-def test_a_cluster_that_cannot_be_used(monkeypatch, error, address, problem):
+def test_a_cluster_that_cannot_be_used(ray, address, error, problem):
     def init(**_options):
         raise error("The current node timed out, and so on for pages")
 
-    monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(InputError) as caught, connected(address, 1):
+    ray.init = init
+    with pytest.raises(InputError, match=problem), connected(address, 1):
         pass
-    assert problem in str(caught.value)
-    assert "pages" not in str(caught.value)
 
 
-def test_a_cluster_of_our_own_is_closed_to_others(monkeypatch):
+def test_a_cluster_of_our_own_is_closed_to_others(ray):
     given = {}
-    monkeypatch.setattr(ray, "init", lambda **options: given.update(options))
-    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    ray.init = given.update
     with connected(None, 1):
         pass
     assert given["include_dashboard"] is False
@@ -39,16 +90,13 @@ def test_a_cluster_of_our_own_is_closed_to_others(monkeypatch):
     assert "runtime_env" not in given
 
 
-def test_sigterm_still_stops_the_command(monkeypatch):
+def test_sigterm_still_stops_the_command(ray):
     """Ray's handler would exit with 15, without a word."""
     before = signal.getsignal(signal.SIGTERM)
     ours = lambda *_: None  # noqa: E731
     signal.signal(signal.SIGTERM, ours)
+    ray.init = lambda **_: signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
     try:
-        monkeypatch.setattr(
-            ray, "init", lambda **_: signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
-        )
-        monkeypatch.setattr(ray, "shutdown", lambda: None)
         with connected(None, 1):
             assert signal.getsignal(signal.SIGTERM) is ours
     finally:

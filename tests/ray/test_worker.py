@@ -1,20 +1,23 @@
-"""A worker: what goes to it and comes back, and by what of a configuration a job is known again."""
+"""A worker: its messages, what it reserves, and by what of a configuration a job is known again."""
 
 import json
 from dataclasses import asdict
 
 import pytest
 
+from command_requests import requests
+from fake_provider import FakeProvider
+from secondpass.config import load
 from secondpass.errors import InputError
-from secondpass_ray.blocks import Block
+from secondpass_ray.blocks import Block, Row
 from secondpass_ray.coordination import Budget
 from secondpass_ray.parts import Part, Todo
+from secondpass_ray.ranking import Choices, RowRanker
 from secondpass_ray.worker import (
     Outcome,
+    Spending,
     describe_error,
-    dump_todo,
     inspected,
-    parse_outcome,
     parse_todo,
 )
 
@@ -57,10 +60,9 @@ def test_what_asks_services_and_what_cannot_be_built():
 
 def test_todos_and_outcomes_are_json():
     todo = Todo(Block("f", "f", "lines", 0, 9, 1, 4, 2), Part(4, 5))
-    assert parse_todo(dump_todo(todo)) == todo
-    outcome = Outcome(2, {"ok": 2}, (), "", True)
-    found = parse_outcome(json.dumps(asdict(outcome)))
-    assert (found.rows, found.counts, found.exhausted) == (2, {"ok": 2}, True)
+    assert parse_todo(json.dumps(asdict(todo))) == todo
+    outcome = Outcome(2, {"ok": 2}, ["a key is unknown"], "", True)
+    assert Outcome(**json.loads(json.dumps(asdict(outcome)))) == outcome
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,23 @@ def test_todos_and_outcomes_are_json():
 )
 def test_errors_hold_no_text_of_a_row(error, text):
     assert describe_error(error) == text
+
+
+@pytest.mark.parametrize("repair", [0, 1])
+def test_what_is_reserved_for_a_row_is_enough(repair):
+    with FakeProvider() as provider:
+        llm = {"type": "openai", "model": "m", "api_key": "k", "prices": {"input": 3, "output": 7}}
+        llm["base_url"] = provider.base_url("openai")
+        limits = {"repair": repair, "tokens": 100_000, "cost": 10}
+        reranker = load({"method": {"type": "graded", "llm": llm}, "limits": limits})
+        spending, ranker = Spending(reranker, {}), RowRanker(reranker, Choices({}))
+        for number, one in enumerate(requests(12)):
+            row = Row(number, "f", number + 1, json.dumps(one).encode())
+            parsed = ranker.parse(row)
+            need = spending.need([parsed])
+            ranked = ranker.lines([row], [parsed])
+            (usage,) = ranked.usages
+            assert usage.calls >= 1, ranked.lines
+            spent = spending.spent([usage], need)
+            assert spent.tokens <= need.tokens
+            assert spent.cost <= need.cost

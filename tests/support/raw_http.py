@@ -2,15 +2,12 @@
 
 import json
 import re
-import socket
 import time
 from contextlib import suppress
 
-SECRET = "wombats-of-1899"
 
-
-def head(path="/v1/rerank", *lines, method="POST", version="HTTP/1.1"):
-    return "\r\n".join([f"{method} {path} {version}", "Host: localhost", *lines, "", ""]).encode()
+def head(path="/v1/rerank", *lines, method="POST"):
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost:80", *lines, "", ""]).encode()
 
 
 def request(content, path="/v1/rerank", *lines):
@@ -19,29 +16,19 @@ def request(content, path="/v1/rerank", *lines):
     return head(path, "Content-Type: application/json", length, *lines) + content
 
 
-def exchange(server, *parts, half_close=False):
-    """The statuses of the responses to bytes, until one is complete or the server closes."""
-    with server.connect() as connection:
-        connection.settimeout(60)
-        with suppress(OSError):  # the server may have closed it
-            for part in parts:
-                connection.sendall(part)
-            if half_close:
-                connection.shutdown(socket.SHUT_WR)
-        answer = bytearray()
-        with suppress(ConnectionResetError):
-            while chunk := connection.recv(65536):
-                answer += chunk
-                if is_complete(answer):
-                    break
-        assert SECRET.encode() not in answer
-        return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
-
-
 def is_complete(answer):
     end = answer.find(b"\r\n\r\n") + 4
     match = re.search(rb"\r\ncontent-length: (\d+)\r\n", answer[:end])
     return match is not None and len(answer) - end >= int(match[1])
+
+
+def answered(connection):
+    """What is read from a connection until a response is complete or the server closes it."""
+    answer = bytearray()
+    with suppress(ConnectionError):
+        while not is_complete(answer) and (chunk := connection.recv(65536)):
+            answer += chunk
+    return bytes(answer)
 
 
 def next_request_works(server):
@@ -49,8 +36,8 @@ def next_request_works(server):
     assert [row["index"] for row in server.post("/v1/rerank", body).json()["results"]] == [1, 0]
 
 
-def until(condition):
-    give_up = time.monotonic() + 60
+def until(condition, seconds=60):
+    give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.02)

@@ -7,31 +7,20 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.shared import Set, info
-from secondpass_server.cli.served import (
-    ApiKeyEnv,
-    ApiKeyFile,
-    Configs,
-    IssueMessages,
-    Presets,
-    configurations,
-)
+from secondpass.cli.shared import grouped, info
+from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels
 from secondpass_server.http import check_installed
 
 _MIB = 2**20
 
 
+@grouped
 def serve(
     *,
-    preset: Presets = None,
-    config: Configs = None,
-    settings: Set = None,
+    models: ServedModels,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
-    ] = 8080,
-    api_key_env: ApiKeyEnv = None,
-    api_key_file: ApiKeyFile = None,
+    port: Port = 8080,
+    keys: Keys,
     strict_models: Annotated[
         bool, typer.Option("--strict-models", help="Reject model names that are not served.")
     ] = False,
@@ -43,27 +32,13 @@ def serve(
             "503 (at the deadline 504).",
         ),
     ] = False,
-    issue_messages: IssueMessages = False,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            metavar="SECONDS",
-            help="Time limit of a request; the answer is then the best order so far.",
-        ),
-    ] = None,
+    bounds: Bounds,
     max_requests: Annotated[
         int, typer.Option(min=1, help="Maximum number of concurrent requests; others get 429.")
     ] = 256,
     max_body: Annotated[
         int, typer.Option(min=1, max=1024, metavar="MIB", help="Maximum size of a request body.")
     ] = 8,
-    max_candidates: Annotated[
-        int, typer.Option(min=1, help="Maximum number of candidates in a request.")
-    ] = 1000,
-    max_characters: Annotated[
-        int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
-    ] = 200_000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 1,
     drain: Annotated[
         float,
@@ -99,19 +74,18 @@ def serve(
     from secondpass_server.http.workers import log_to_stderr, run_workers
 
     plan = Plan(
-        configurations(preset, config, settings),
+        models.read(),
         ServerSettings(
-            api_key_env=api_key_env,
-            api_key_file=_path(api_key_file),
+            **keys.settings(),
             strict_models=strict_models,
             forgiving=forgiving,
-            issue_messages=issue_messages,
-            deadline=deadline,
+            issue_messages=bounds.issue_messages,
+            deadline=bounds.deadline,
             max_requests=max_requests,
             max_bytes=max_body * _MIB,
             max_total_bytes=max(128, max_body) * _MIB,
-            max_candidates=max_candidates,
-            max_text_characters=max_characters,
+            max_candidates=bounds.max_candidates,
+            max_text_characters=bounds.max_characters,
         ),
         host=host,
         port=port,

@@ -1,84 +1,118 @@
-"""Options that ``secondpass serve`` and ``secondpass mcp`` share, and their configurations."""
+"""Options that ``secondpass serve`` and ``secondpass mcp`` share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from secondpass.cli.shared import USAGE_ERROR, complete_preset, configuration, fail
+from secondpass.cli.shared import USAGE_ERROR, Set, complete_preset, configuration, fail
 
-Presets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--preset",
-        "-p",
-        metavar="NAME[=MODEL]",
-        help="Name of a preset, and the model name that clients call it by. Repeatable; the first "
-        "is the default.",
-        autocompletion=complete_preset,
-    ),
-]
-Configs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="FILE[=MODEL]",
-        help="YAML file with a configuration, and the model name that clients call it by. Default: "
-        "the name of the file without its suffix. Repeatable.",
-    ),
-]
-ApiKeyEnv = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="VARIABLE",
-        help="Environment variable with keys that clients may use, separated by commas. "
-        "Repeatable. Needed for an address that other machines can reach.",
-    ),
-]
-ApiKeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with keys that clients may use, one per line. It is read again when it changes."
-    ),
-]
-IssueMessages = Annotated[
-    bool,
-    typer.Option(
-        "--issue-messages",
-        help="Show clients the messages of issues, which may name internal addresses, variables "
-        "and paths. Otherwise they get codes, and the log has the messages.",
-    ),
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
 ]
 
 
-def configurations(
-    presets: Sequence[str] | None, files: Sequence[str] | None, settings: Sequence[str] | None
-) -> dict[str, dict[str, Any]]:
-    """The configurations by model name, presets first; without any, the preset ``default``.
+@dataclass(frozen=True)
+class ServedModels:
+    """Which rerankers, by the model names that clients send."""
 
-    Presets are ``NAME`` or ``NAME=MODEL``, files are ``PATH`` or ``PATH=MODEL``.
-    """
-    configs: dict[str, dict[str, Any]] = {}
-    for model, preset, file in _sources(presets, files):
-        if model in configs:
-            fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
-        configs[model] = configuration(preset, file, settings)
-    return configs or {"default": configuration(None, None, settings)}
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--preset",
+            "-p",
+            metavar="NAME[=MODEL]",
+            help="Name of a preset, and the model name that clients call it by. Repeatable; the "
+            "first is the default.",
+            autocompletion=complete_preset,
+        ),
+    ] = None
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE[=MODEL]",
+            help="YAML file with a configuration, and the model name that clients call it by. "
+            "Default: the name of the file without its suffix. Repeatable.",
+        ),
+    ] = None
+    settings: Set = None
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        """The configurations, presets first; without any, the preset ``default``."""
+        configs: dict[str, dict[str, Any]] = {}
+        for model, preset, file in self._sources():
+            if model in configs:
+                fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
+            configs[model] = configuration(preset, file, self.settings)
+        return configs or {"default": configuration(None, None, self.settings)}
+
+    def _sources(self) -> Iterator[tuple[str, str | None, Path | None]]:
+        """Model name with the name of a preset or the path of a file."""
+        for value in self.preset or ():
+            name, _, model = value.partition("=")
+            yield model or name, name, None
+        for value in self.config or ():
+            # A path may contain "=".
+            path, _, model = (value, "", "") if Path(value).exists() else value.rpartition("=")
+            path, model = (path, model) if path else (value, "")
+            yield model or Path(path).stem, None, Path(path)
 
 
-def _sources(
-    presets: Sequence[str] | None, files: Sequence[str] | None
-) -> Iterator[tuple[str, str | None, Path | None]]:
-    """Model name with the name of a preset or the path of a file."""
-    for value in presets or ():
-        name, _, model = value.partition("=")
-        yield model or name, name, None
-    for value in files or ():
-        # A path may contain "=".
-        path, _, model = (value, "", "") if Path(value).exists() else value.rpartition("=")
-        path, model = (path, model) if path else (value, "")
-        yield model or Path(path).stem, None, Path(path)
+@dataclass(frozen=True)
+class Keys:
+    """The keys of clients."""
+
+    api_key_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="Environment variable with keys that clients may use, separated by commas. "
+            "Repeatable. Needed for an address that other machines can reach.",
+        ),
+    ] = None
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with keys that clients may use, one per line. It is read again when it "
+            "changes."
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the server."""
+        file = None if self.api_key_file is None else str(self.api_key_file)
+        return {"api_key_env": self.api_key_env, "api_key_file": file}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of a request, and what its answer says."""
+
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="Time limit of a request; the answer is then the best order so far.",
+        ),
+    ] = None
+    max_candidates: Annotated[
+        int, typer.Option(min=1, help="Maximum number of candidates in a request.")
+    ] = 1000
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
+    ] = 200_000
+    issue_messages: Annotated[
+        bool,
+        typer.Option(
+            "--issue-messages",
+            help="Show clients the messages of issues, which may name internal addresses, "
+            "variables and paths. Otherwise they get codes, and the log has the messages.",
+        ),
+    ] = False

@@ -96,9 +96,6 @@ class Keys:
         else:
             self._stale = False
 
-    def __repr__(self) -> str:
-        return f"<Keys, {len(self._fixed) + len(self._from_file)}>"
-
 
 def _version(path: str) -> object:
     try:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from command_requests import json_lines, requests
-from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS, FakeProvider
+from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS
 
 pytestmark = pytest.mark.long
 
@@ -155,22 +155,9 @@ def test_only_what_is_missing_is_ranked(job, write, tmp_path):
     assert not [*(tmp_path / "out").glob(".secondpass*")]
 
 
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-
-
-@pytest.fixture
-def graded(write, provider):
-    """A configuration whose rankings ask one question each."""
-    address = provider.base_url("openai")
-    llm = f"{{type: openai, model: m, prices: {{input: 1000, output: 0}}, base_url: '{address}'}}"
-    return write("graded.yaml", f"method: {{type: graded, llm: {llm}}}\nlimits: {{repair: 0}}\n")
-
-
 def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
-    call = ("-i", write("in.jsonl", requests(12)), "-c", graded, "--block", 4, "--batch", 2)
+    call = ("-i", write("in.jsonl", requests(12)), "-c", graded, "--set", "limits.repair=0")
+    call += ("--block", 4, "--batch", 2)
     told = job(*call, "--max-tokens", 1000)
     assert told.code == 1, told.err
     done = [*(tmp_path / "out").glob("part-*.jsonl")]
@@ -182,7 +169,7 @@ def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
     told = job(*call, "--resume", "--max-tokens", int(spent["tokens"]) + 100)
     assert (told.code, provider.calls) == (1, first)
     assert "the budget is used up" in told.flat
-    told = job(*call, "--resume", "--max-cost", 1000)
+    told = job(*call, "--resume", "--max-cost", 1_000_000)
     assert (told.code, provider.calls) == (0, 12), told.err
     assert len(rows(tmp_path / "out")) == 12
     assert all(path.exists() for path in done)
@@ -190,9 +177,7 @@ def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
 
 
 def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, logs):
-    given = requests(4)
-    for one in given:
-        one["query"] = "a confidential query"
+    given = [{**request, "query": "a confidential query"} for request in requests(4)]
     told = job("-i", write("in.jsonl", given), "-c", graded)
     assert told.code == 0, told.err
     logged = logs()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -20,7 +18,7 @@ from command_calls import called
 from secondpass_server.mcp import http, tools
 
 DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
-COMMAND = ["-m", "secondpass", "mcp", "--preset", "lexical"]
+COMMAND = ["mcp", "--preset", "lexical"]
 
 
 def bounded(awaitable):
@@ -34,30 +32,18 @@ async def best(target) -> int:
 
 
 def test_stdio():
-    parameters = StdioServerParameters(command=sys.executable, args=COMMAND, env=dict(os.environ))
+    command = ["-m", "secondpass", *COMMAND]
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     assert bounded(best(stdio_client(parameters))) == 1
 
 
-@pytest.fixture(scope="module")
-def served():
-    """A server over HTTP without keys; its URL."""
-    process = subprocess.Popen(
-        [sys.executable, *COMMAND, "--transport", "http", "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        line = process.stderr.readline()
-        yield re.search(r"http://\S+/mcp", line)[0]
-    finally:
+def test_http(running):
+    with running(*COMMAND, "--transport", "http", "--port", "0") as (process, url):
+        assert url.endswith("/mcp")
+        assert bounded(best(url)) == 1
         process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[1]
-    assert not rest, rest
-    assert process.returncode == 0
-
-
-def test_http(served):
-    assert bounded(best(served)) == 1
+        assert process.communicate(timeout=60)[1] == ""
+        assert process.returncode == 0
 
 
 def test_keys(monkeypatch):
@@ -70,13 +56,13 @@ def test_keys(monkeypatch):
     monkeypatch.setenv("MCP_KEYS", "correct-horse-battery")
     monkeypatch.setattr(http, "run", run)
     options = ["--transport", "http", "--port", "0", "--api-key-env", "MCP_KEYS"]
-    assert called(*COMMAND[2:], *options).code == 0
+    assert called(*COMMAND, *options).code == 0
     assert [plan.settings.demands_key for plan in plans] == [True]
 
 
 def test_an_address_of_the_network_needs_a_key(monkeypatch):
     monkeypatch.setattr(http, "run", lambda *_: pytest.fail("it serves"))
-    result = called(*COMMAND[2:], "--transport", "http", "--host", "0.0.0.0")
+    result = called(*COMMAND, "--transport", "http", "--host", "0.0.0.0")
     assert result.code != 0
     assert "clients must send a key: set --api-key-env or --api-key-file" in result.flat
 

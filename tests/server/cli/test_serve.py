@@ -3,178 +3,108 @@
 The answers are tested in ``tests/server/http``.
 """
 
-import contextlib
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
-import threading
-import time
 
 import httpx
 import pytest
 
+from load_clients import Load
 from loopback_server import http_client
-from raw_http import until
+from raw_http import answered, head, until
 from secondpass_server.http import server, workers
 
 CLIENTS = 4
 BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
-
-
-@contextlib.contextmanager
-def process(*options, **variables):
-    """``secondpass serve`` with its URL; it is ended with the block."""
-    command = [sys.executable, "-m", "secondpass", "serve", "--port", "0", *options]
-    running = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
-    )
-    try:
-        line = running.stderr.readline()
-        match = re.search(r"http://\S+", line)
-        assert match, line + running.stderr.read()
-        yield running, match[0]
-    finally:
-        running.kill()
-        running.wait(60)
-        running.stderr.close()
+LEXICAL = ("serve", "-p", "lexical", "--port", "0", "--drain")
 
 
 def until_ready(url):
     """How many times it was asked."""
-    give_up = time.monotonic() + 60
-    asked = 0
-    while time.monotonic() < give_up:
-        asked += 1
-        if http_client().get(url + "/ready", timeout=60).status_code == 200:
-            return asked
-        time.sleep(0.05)
-    raise AssertionError("the server is not ready")
+    asked = []
 
+    def is_ready():
+        asked.append(http_client().get(url + "/ready"))
+        return asked[-1].status_code == 200
 
-class Load:
-    """Clients that send one request after the other until the server takes no more."""
-
-    def __init__(self, url, ready):
-        self.url = url
-        self.ready = ready
-        self.answered = 0
-        self.refused = 0
-        self.lost = []
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._send) for _ in range(CLIENTS)]
-        for thread in self._threads:
-            thread.start()
-
-    def _send(self):
-        with httpx.Client(trust_env=False, timeout=60) as client:
-            while True:
-                try:
-                    response = client.post(self.url + "/v1/rerank", json=BODY)
-                except httpx.ConnectError:
-                    with self._lock:
-                        self.refused += 1
-                    return
-                except httpx.TransportError as error:
-                    with self._lock:
-                        self.lost.append(type(error).__name__)
-                    return
-                assert len(response.json()["results"]) == 40
-                with self._lock:
-                    self.answered += 1
-
-    def join(self):
-        for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
+    until(is_ready)
+    return len(asked)
 
 
 @pytest.mark.long  # the requests of one client are answered below
 @pytest.mark.parametrize("workers", [1, 2])
-def test_sigterm_under_load(workers):
-    options = ("-p", "lexical", "--drain", "0.5", "--workers", str(workers))
-    with process(*options) as (running, url):
-        load = Load(url, until_ready(url))
-        until(lambda: load.answered >= 20)
-        running.send_signal(signal.SIGTERM)
-        load.join()
-        assert running.wait(60) == 0
-        said = running.stderr.read()
-    assert load.lost == []
-    assert load.refused == CLIENTS
+def test_sigterm_under_load(workers, running):
+    with running(*LEXICAL, "0.5", "--workers", str(workers)) as (process, url):
+        ready = until_ready(url)
+        with Load(url, BODY, CLIENTS) as load:
+            load.until(20)
+            process.send_signal(signal.SIGTERM)
+            load.join()
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+    assert load.errors == ["ConnectError"] * CLIENTS  # at the end, and nothing was lost
+    assert {len(order) for order in load.orders} == {40}
     assert "cut off" not in said
     if workers == 1:
         # All that the server took, and no more: none was answered without a client that got it.
         (answered,) = re.findall(r"stopped; (\d+) requests", said)
-        assert int(answered) == load.answered + load.ready
+        assert int(answered) == len(load.orders) + ready
 
 
-def accepts(host, port):
+def accepts(address):
     """Whether a server listens at an address."""
     try:
-        socket.create_connection((host, port), timeout=60).close()
+        socket.create_connection(address, timeout=60).close()
     except ConnectionError:
         return False
     return True
 
 
-def test_requests_under_way_are_answered():
-    with process("-p", "lexical", "--drain", "0") as (running, url):
+def address_of(url):
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def test_requests_under_way_are_answered(running):
+    content = b'{"query": "a", "documents": ["a", "b"]}'
+    lines = ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+    with running(*LEXICAL, "0") as (process, url):
         until_ready(url)
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            head = "POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
-            content = b'{"query": "a", "documents": ["a", "b"]}'
-            head += f"\r\nContent-Length: {len(content)}\r\nExpect: 100-continue\r\n\r\n"
-            connection.sendall(head.encode())
+        with socket.create_connection(address_of(url), timeout=60) as connection:
+            connection.sendall(head("/v1/rerank", *lines, "Expect: 100-continue"))
             assert connection.recv(65536).startswith(b"HTTP/1.1 100")  # the request has begun
-            running.send_signal(signal.SIGTERM)
-            until(lambda: not accepts(host, int(port)))
+            process.send_signal(signal.SIGTERM)
+            until(lambda: not accepts(address_of(url)))
             connection.sendall(content)
-            answer = b""
-            while chunk := connection.recv(65536):
-                answer += chunk
+            answer = answered(connection)
         assert answer.startswith(b"HTTP/1.1 200")
         assert b"connection: close" in answer.lower()
-        assert running.wait(60) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", id="2", marks=pytest.mark.long)])
-def test_requests_before_the_first_is_accepted_are_answered(workers):
-    options = ("-p", "lexical", "--drain", "0", "--workers", workers)
-    with process(*options) as (running, url):
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            running.send_signal(signal.SIGTERM)
+def test_requests_before_the_first_is_accepted_are_answered(workers, running):
+    with running(*LEXICAL, "0", "--workers", workers) as (process, url):
+        with socket.create_connection(address_of(url), timeout=60) as connection:
+            connection.sendall(head("/health", method="GET"))
+            process.send_signal(signal.SIGTERM)
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-        assert running.wait(60) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.long
-def test_workers_add_up_their_metrics():
-    with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
+def test_workers_add_up_their_metrics_and_end_with_their_parent(running):
+    with running(*LEXICAL, "0", "--workers", "2") as (process, url):
         until_ready(url)
         for _ in range(20):
             assert http_client().post(url + "/v1/rerank", json=BODY).status_code == 200
         text = http_client().get(url + "/metrics").text
         assert 'secondpass_rankings_total{model="lexical",status="ok"} 20.0' in text
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
-
-
-@pytest.mark.long
-def test_workers_end_when_their_parent_is_killed():
-    with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
-        until_ready(url)
-        running.kill()
-        give_up = time.monotonic() + 60
-        with contextlib.suppress(httpx.TransportError):
-            while http_client().get(url + "/health"):
-                assert time.monotonic() < give_up
-                time.sleep(0.1)
+        process.kill()
+        with pytest.raises(httpx.TransportError):
+            until(lambda: http_client().get(url + "/health").is_error)
 
 
 @pytest.mark.parametrize(

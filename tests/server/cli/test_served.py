@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import config
-from secondpass_server.cli.served import configurations
+from secondpass_server.cli.served import ServedModels
 
 LEXICAL = config.preset("lexical")
 
@@ -17,7 +17,7 @@ def mine(tmp_path, monkeypatch):
 
 
 def test_presets_come_first_and_files_are_named_by_their_stem(mine):
-    models = configurations(["lexical"], ["mine.yaml"], None)
+    models = ServedModels(["lexical"], ["mine.yaml"]).read()
     assert models == {"lexical": LEXICAL, "mine": mine}
     assert list(models) == ["lexical", "mine"]
 
@@ -35,9 +35,9 @@ def test_presets_come_first_and_files_are_named_by_their_stem(mine):
     ids=["preset", "twice", "file", "sign in a path", "named sign in a path", "none"],
 )
 def test_model_names(mine, presets, files, names):
-    assert list(configurations(presets, files, None)) == names
+    assert list(ServedModels(presets, files).read()) == names
 
 
 def test_settings_are_of_all(mine):
-    models = configurations(["lexical"], ["mine.yaml"], ["depth=3"])
+    models = ServedModels(["lexical"], ["mine.yaml"], ["depth=3"]).read()
     assert {model["depth"] for model in models.values()} == {3}

@@ -1,10 +1,11 @@
 """The scorer ``endpoint`` asks the server, in each API that both speak."""
 
 import re
+from contextlib import closing
 
 import pytest
 
-from fakes import InOrder
+from fakes import ByTable, InOrder
 from rotation import rotated
 from secondpass import Candidate, Reranker
 from secondpass.effects import ListScores
@@ -20,8 +21,8 @@ KINDS = {
 }
 
 
-def ask(server, api, **settings):
-    config = {
+def ask(server, api, candidates=PASSAGES, *, render=None, **settings):
+    method = {
         "type": "endpoint",
         "api": api,
         "model": "m",
@@ -30,11 +31,8 @@ def ask(server, api, **settings):
         "batch_size": 1000,
         **settings,
     }
-    reranker = Reranker.from_config({"method": config})
-    try:
-        return reranker.rerank("q", PASSAGES)
-    finally:
-        reranker.close()
+    with closing(Reranker.from_config({"method": method, "render": render or {}})) as reranker:
+        return reranker.rerank("q", candidates)
 
 
 @pytest.mark.parametrize(("api", "kind"), rotated(APIS, KINDS))
@@ -53,21 +51,11 @@ def test_raw_scores_are_the_final_scores(api, serving):
     assert [item.rerank_score for item in ranking] == sorted(KINDS["logit"], reverse=True)
 
 
-class Marking:
-    """Finds what is in angle brackets."""
-
-    score_kind = "probability"
-    model_name = "marking"
-
-    def score_pairs(self, query, texts):
-        raise AssertionError
-
-    def score_lists(self, requests, deadline):
-        yield [self.scores(texts) for _, texts in requests]
-
-    def scores(self, texts):
+def marked(requests, _deadline):
+    """Equal scores, with what is in angle brackets as spans."""
+    for _, texts in requests:
         found = [re.search("<.*>", text) for text in texts]
-        return ListScores([0.5] * len(texts), spans=[match and match.span() for match in found])
+        yield [ListScores([0.5] * len(texts), spans=[match and match.span() for match in found])]
 
 
 @pytest.mark.parametrize(
@@ -86,16 +74,9 @@ def test_spans_of_the_process(fields, settings, serving):
         Candidate("\ud800 <three> \udfff"),
         Candidate("none"),
     ]
-    server = serving(Reranker(Marking(), **settings))
-    method = {
-        **{"type": "endpoint", "api": "cohere", "model": "m", "spans": True, "batch_size": 4},
-        **{"base_url": server.url + "/cohere", "api_key": "none-is-demanded"},
-    }
-    reranker = Reranker.from_config({"method": method, "render": {"fields": fields}})
-    try:
-        ranking = reranker.rerank("q", candidates)
-    finally:
-        reranker.close()
+    server = serving(Reranker(ByTable(score_lists=marked, score_kind="probability"), **settings))
+    render = {"fields": fields}
+    ranking = ask(server, "cohere", candidates, render=render, spans=True, batch_size=4)
     found = {item.position: item.span and item.text[slice(*item.span)] for item in ranking}
     expected = {0: "<one>", 1: "<two>", 2: "<two>", 3: None, 4: "<three>", 5: None}
     assert found == expected

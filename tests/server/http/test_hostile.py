@@ -5,17 +5,17 @@ Kinds are generated from lists of parts. After each, the next request must work.
 
 import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ByTable
 from loopback_server import LoopbackServer
-from raw_http import SECRET, exchange, head, next_request_works, request
+from raw_http import answered, head, next_request_works, request, until
 from sampling import examples
 from secondpass import Reranker
 from secondpass_server.http import bodies
@@ -24,6 +24,7 @@ from secondpass_server.http import server as http_server
 PATHS = {"/v1/rerank": 400, "/jina/v1/rerank": 422, "/tei/rerank": 422}
 GOOD = {"query": "q", "documents": ["a", "bb"], "texts": ["a", "bb"]}
 MOST = 20_000
+SECRET = "wombats-of-1899"
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +59,24 @@ def impatient(server):
         yield
 
 
+def exchange(server, *parts, half_close=False):
+    """The statuses of the responses to bytes, until one is complete or the server closes."""
+    with server.connect() as connection:
+        with suppress(OSError):  # the server may have closed it
+            for part in parts:
+                connection.sendall(part)
+            if half_close:
+                connection.shutdown(socket.SHUT_WR)
+        answer = answered(connection)
+        assert SECRET.encode() not in answer
+        return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
+
+
 # ---------------------------------------------------------------------- bodies
 
 GOOD_TEXT = json.dumps(GOOD)
 MALFORMED = {
     "empty": (b"", 400),
-    "white space": (b"  \n", 400),
     "not JSON": (SECRET.encode(), 400),
     "cut": (GOOD_TEXT[:-5].encode(), 400),
     "two values": (GOOD_TEXT.encode() * 2, 400),
@@ -71,12 +84,9 @@ MALFORMED = {
     "Infinity": (b'{"query": "q", "documents": ["a"], "x": -Infinity}', 400),
     "1e999": (b'{"query": "q", "documents": ["a"], "x": 1e999}', 400),
     "digits": (b'{"query": "q", "x": ' + b"9" * 5000 + b"}", 400),
-    "a string": (b'"' + SECRET.encode() + b'"', 400),
-    "a list": (b"[]", 400),
     "deep lists": (b"[" * 9000, 400),
     "deep and closed": (b"[" * 9000 + b"]" * 9000, 400),
     "UTF-16": (GOOD_TEXT.encode("utf-16"), 400),
-    "NUL": (b"\0" * 10, 400),
     "too long": (b'{"query": "' + b"a" * MOST + b'"}', 413),
     "much too long": (b"a" * 2**20, 413),
 }
@@ -93,6 +103,7 @@ def test_malformed_bodies(case, server):
 # ---------------------------------------------------------------------- heads
 
 JSON = "Content-Type: application/json"
+CHUNKED = "Transfer-Encoding: chunked"
 BODY = json.dumps({"query": "q", "documents": ["a"]}).encode()
 SIZE = f"Content-Length: {len(BODY)}"
 HEADS = {
@@ -106,28 +117,19 @@ HEADS = {
     "length of 5000 digits": ([JSON, "Content-Length: " + "9" * 5000], BODY, [400]),
     "two lengths": ([JSON, "Content-Length: 5", SIZE], BODY, [400]),
     "length and chunks": (
-        [JSON, SIZE, "Transfer-Encoding: chunked"],
+        [JSON, SIZE, CHUNKED],
         b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
         [400],
     ),
     "unknown encoding": ([JSON, "Transfer-Encoding: gzip, chunked"], BODY, [400, 501]),
-    "bad chunk": ([JSON, "Transfer-Encoding: chunked"], b"zz\r\n" + BODY, [400]),
-    "endless chunks": (
-        [JSON, "Transfer-Encoding: chunked"],
-        (b"400\r\n" + b"a" * 1024 + b"\r\n") * 40,
-        [413],
-    ),
+    "bad chunk": ([JSON, CHUNKED], b"zz\r\n" + BODY, [400]),
+    "endless chunks": ([JSON, CHUNKED], (b"400\r\n" + b"a" * 1024 + b"\r\n") * 40, [413]),
     "header without a colon": (["nonsense", JSON, SIZE], BODY, [400]),
-    "header with a space": (["X Y: 1", JSON, SIZE], BODY, [400]),
     "header of 1 MiB": (["X: " + "a" * 2**20, JSON, SIZE], BODY, [400, 431]),
     "5000 headers": ([JSON, *(f"X-{n}: {n}" for n in range(5000))], BODY, [400, 431]),
-    "header with NUL": (["X: a\0b", JSON, SIZE], BODY, [400]),
-    "folded header": (["X: a", " b", JSON, SIZE], BODY, [200, 400]),
-    "expects the moon": ([JSON, SIZE, "Expect: the-moon"], BODY, [200, 400, 417]),
     "bad deadline": ([JSON, SIZE, "Secondpass-Deadline: soon"], BODY, [400]),
     "deadline nan": ([JSON, SIZE, "Secondpass-Deadline: nan"], BODY, [400]),
     "bad strict": ([JSON, SIZE, "Secondpass-Strict: perhaps"], BODY, [400]),
-    "upgrade": (["Upgrade: websocket", "Connection: Upgrade", JSON, SIZE], BODY, [200, 400, 426]),
 }
 
 
@@ -142,39 +144,6 @@ def test_heads(case, server):
     assert not found or found[0] in statuses
     if "header of" not in case:
         assert found, "the client is told"
-    next_request_works(server)
-
-
-LINES = {
-    "no method": b"/v1/rerank HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "version 9": head(version="HTTP/9.9"),
-    "no host": b"POST /v1/rerank HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 600,
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "line feeds": b"\n" * 50,
-    "binary": bytes(range(256)) * 4,
-    "a long line": b"POST /" + b"a" * 2**17,
-    "raw NUL": b"POST /v1/re\0rank HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "the head is cut": b"POST /v1/rerank HTTP/1.1\r\nHost: loc",
-    "nothing": b"",
-}
-
-
-@pytest.fixture(scope="module")
-def answers(server):
-    """The statuses for each of `LINES` and `STOPS`: the connections wait side by side."""
-    sent = {**LINES, **STOPS}
-    rows = [(case, half_close) for case in sent for half_close in (False, True)]
-    with impatient(server), ThreadPoolExecutor(len(rows)) as pool:
-        running = [pool.submit(exchange, server, sent[row[0]], half_close=row[1]) for row in rows]
-        return {row: one.result(120) for row, one in zip(rows, running, strict=True)}
-
-
-@pytest.mark.parametrize("case", LINES)
-@pytest.mark.parametrize("half_close", [False, True])
-def test_lines(case, half_close, server, answers):
-    statuses = answers[case, half_close]
-    assert not statuses or statuses[0] in {400, 404, 405, 408, 415, 431, 505}
     next_request_works(server)
 
 
@@ -197,23 +166,42 @@ def test_paths_and_methods(method, path, server):
 
 # ---------------------------------------------------------------------- slow and half-closed
 
-STOPS = {
-    "after nothing": b"",
+CUT = {
+    "nothing": b"",
+    "no method": b"/v1/rerank HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no host": b"POST /v1/rerank HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 600,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "line feeds": b"\n" * 50,
+    "a long line": b"POST /" + b"a" * 2**17,
     "in the line": b"POST /v1/re",
     "in the head": head()[:-2],
     "after the head": head("/v1/rerank", JSON, SIZE),
     "in the body": head("/v1/rerank", JSON, SIZE) + BODY[:9],
-    "in a chunk": head("/v1/rerank", JSON, "Transfer-Encoding: chunked") + b"40\r\n{",
-    "between chunks": head("/v1/rerank", JSON, "Transfer-Encoding: chunked") + b"1\r\n{\r\n",
+    "in a chunk": head("/v1/rerank", JSON, CHUNKED) + b"40\r\n{",
+    "between chunks": head("/v1/rerank", JSON, CHUNKED) + b"1\r\n{\r\n",
     "waiting for 100": head("/v1/rerank", JSON, SIZE, "Expect: 100-continue"),
 }
+"""What is sent, and then nothing."""
+
+
+@pytest.fixture(scope="module")
+def answers(server):
+    """The statuses for each of `CUT`: the connections wait side by side."""
+    rows = [(case, half_close) for case in CUT for half_close in (False, True)]
+    with impatient(server), ThreadPoolExecutor(len(rows)) as pool:
+        running = [
+            pool.submit(exchange, server, CUT[case], half_close=half_close)
+            for case, half_close in rows
+        ]
+        return {row: one.result(120) for row, one in zip(rows, running, strict=True)}
 
 
 @pytest.mark.parametrize("half_close", [False, True])
-@pytest.mark.parametrize("case", STOPS)
+@pytest.mark.parametrize("case", CUT)
 def test_clients_that_stop(case, half_close, server, answers):
-    statuses = answers[case, half_close]
-    assert [code for code in statuses if code != 100] in ([408], [400], [])
+    statuses = [code for code in answers[case, half_close] if code != 100]
+    assert statuses[:1] in ([], [400], [404], [408])
     next_request_works(server)
     assert server.service.ready
 
@@ -237,7 +225,7 @@ def test_pipelined_requests_have_their_own_answers(server):
 @pytest.mark.parametrize("path", ["/health", "/ready", "/nope", "/metrics"])
 def test_nothing_follows_a_request_of_ambiguous_length(server, path):
     """A proxy may take what follows for another request, or for none."""
-    lines = ("Content-Length: 5", "Transfer-Encoding: chunked")
+    lines = ("Content-Length: 5", CHUNKED)
     smuggled = head("/v1/models", method="GET")
     found = exchange(server, head(path, *lines, method="GET") + b"0\r\n\r\n" + smuggled)
     assert len(found) == 1
@@ -295,16 +283,10 @@ def test_bodies_are_bounded_together(serving):
     """A body that would be too much beside others is refused, and may be sent again."""
     server = serving(Reranker(ByTable()), max_total_bytes=1000)
     first = request({"query": "q", "documents": ["a" * 900]})
+    body = {"query": "q", "documents": ["b" * 900]}
     with server.connect() as connection:
         connection.sendall(first[:-10])  # nearly all of it is there
-        with httpx.Client(trust_env=False, timeout=60) as client:
-            for _ in range(200):
-                body = {"query": "q", "documents": ["b" * 900]}
-                response = client.post(server.url + "/v1/rerank", json=body)
-                if response.status_code == 429:
-                    break
-        assert response.status_code == 429
-        assert int(response.headers["retry-after"]) >= 1
+        until(lambda: server.post("/v1/rerank", body).status_code == 429)
         connection.sendall(first[-10:])
         assert b"HTTP/1.1 200" in connection.recv(65536)
     assert server.post("/v1/rerank", body).status_code == 200

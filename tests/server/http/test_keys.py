@@ -103,8 +103,3 @@ def test_settings_without_a_usable_key(settings, message):
     with pytest.raises(ConfigurationError, match=message) as caught:
         Keys(ServerSettings(**settings))
     assert OLD not in str(caught.value)
-
-
-def test_keys_are_not_shown():
-    keys = Keys(ServerSettings(api_key_env="SERVER_KEYS"))
-    assert repr(keys) == "<Keys, 2>"

@@ -1,4 +1,4 @@
-"""Models, deadlines, strict requests, clients that leave, the bounded queue, and metrics."""
+"""Models, deadlines, strict requests, clients that leave, the bounded queue, and logs."""
 
 import json
 import logging
@@ -14,6 +14,9 @@ from secondpass.effects import ListScores
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass_server.http import service
 from secondpass_server.http.application import create_app
+from secondpass_server.http.errors import RequestError
+from secondpass_server.http.service import Service
+from secondpass_server.http.settings import ServerSettings
 
 BODY = {"query": "q", "documents": ["a", "ccc", "bb"]}
 MARKER = "wombats of 1899"
@@ -23,36 +26,11 @@ def order(response):
     return [row["index"] for row in response.json()["results"]]
 
 
-class Held:
-    """A scorer that waits until it is let go; then the longest text is the best."""
-
-    model_name = "held"
-
-    def __init__(self):
-        self.go = threading.Event()
-        self.running = 0
-
-    def score_pairs(self, query, documents):
-        self.running += 1
-        self.go.wait(60)
-        self.running -= 1
-        return [len(document) for document in documents]
-
-
-@pytest.fixture
-def held():
-    scorer = Held()
-    yield scorer
-    scorer.go.set()
-
-
 # ---------------------------------------------------------------------- models
-
-TWO = {"long": ByTable(), "first": InOrder([3, 2, 1])}
 
 
 @pytest.mark.parametrize(
-    ("model", "strict", "expected"),
+    ("model", "strict", "answers"),
     [
         ("long", False, "long"),
         ("first", False, "first"),
@@ -60,48 +38,46 @@ TWO = {"long": ByTable(), "first": InOrder([3, 2, 1])}
         (None, False, "long"),
         ("", False, "long"),
         ("first", True, "first"),
-        ("rerank-v3.5", True, "did you mean"),
-        ("frst", True, "did you mean 'first'"),
-        (None, True, "model: is required"),
     ],
 )
-def test_models(model, strict, expected, serving):
-    rerankers = {name: Reranker(scorer) for name, scorer in TWO.items()}
+def test_models(model, strict, answers, serving):
+    rerankers = {"long": Reranker(ByTable()), "first": Reranker(InOrder([3, 2, 1]))}
     server = serving(rerankers, strict_models=strict)
     response = server.post("/v1/rerank", {**BODY, "model": model})
-    if expected in TWO:
-        assert response.headers["secondpass-model"] == response.json()["model"] == expected
-        assert order(response) == ([1, 2, 0] if expected == "long" else [0, 1, 2])
-    else:
-        assert response.status_code == 404
-        assert expected.replace("did you mean", "") in response.json()["message"]
+    assert response.headers["secondpass-model"] == response.json()["model"] == answers
+    assert order(response) == ([1, 2, 0] if answers == "long" else [0, 1, 2])
     names = [row["id"] for row in server.get("/v1/models").json()["data"]]
     assert names == ["long", "first"]
 
 
-@pytest.mark.parametrize("name", ["", " a", "a\n", "é"])
-def test_names_that_no_header_can_hold(name):
-    with pytest.raises(ConfigurationError, match="printable ASCII"):
-        create_app({name: Reranker(ByTable())})
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("rerank-v3.5", "model: there is none of this name; known are: first"),
+        ("frst", "model: there is none of this name; did you mean 'first'?"),
+        (None, "model: is required; known are: first"),
+    ],
+)
+def test_models_that_are_not_served(model, message):
+    served = Service({"first": Reranker(ByTable())}, ServerSettings(strict_models=True))
+    with pytest.raises(RequestError) as caught:
+        served.choose(model)
+    assert (caught.value.status, caught.value.message) == (404, message)
 
 
-def test_a_server_has_a_reranker():
-    with pytest.raises(ConfigurationError, match="at least one reranker"):
-        create_app({})
+@pytest.mark.parametrize("names", [[], [""], [" a"], ["a\n"], ["é"]])
+def test_servers_have_models_with_names_that_headers_can_hold(names):
+    message = "printable ASCII" if names else "at least one reranker"
+    with pytest.raises(ConfigurationError, match=message):
+        create_app({name: Reranker(ByTable()) for name in names})
 
 
 def test_not_ready_until_the_models_are_loaded(serving):
-    class Slow(ByTable):
-        go = threading.Event()
-
-        def warm_up(self):
-            self.go.wait(60)
-
-    server = serving(Reranker(Slow()))
-    assert server.get("/ready").status_code == 503
+    loaded = threading.Event()
+    server = serving(Reranker(ByTable(warm_up=lambda: loaded.wait(60))))
     assert server.get("/ready").json() == {"status": "loading"}
-    assert server.get("/health").status_code == 200
-    Slow.go.set()
+    assert [server.get(path).status_code for path in ("/ready", "/health")] == [503, 200]
+    loaded.set()
     until(lambda: server.get("/ready").status_code == 200)
 
 
@@ -212,35 +188,20 @@ def test_failed_and_incomplete_rankings(case, serving):
 
 def test_what_a_method_declines_is_no_failure(serving):
     """A method that keeps the order on purpose, and documents without any text."""
-
-    class Declining:
-        model_name = "declining"
-
-        def score_pairs(self, query, documents):
-            raise AssertionError
-
-        def score_lists(self, requests, deadline):
-            issue = Issue("not_for_me", "another language")
-            yield [ListScores([0.0] * len(texts), [issue], 1.0) for _, texts in requests]
-
-    response = serving(Reranker(Declining())).post("/v1/rerank", BODY)
-    assert (response.status_code, response.headers["secondpass-status"]) == (200, "unchanged")
-    server = serving(Reranker(FAILING, render={"fields": ["title?"]}))
-    response = server.post("/v1/rerank", {"query": "q", "documents": ["a", "b"]})
-    assert (response.status_code, order(response)) == (200, [0, 1])
+    kept = ListScores([0.0] * 3, [Issue("not_for_me", "another language")], 1.0)
+    declining = ByTable(score_lists=lambda requests, deadline: iter([[kept]]))
+    textless = {"render": {"fields": ["title?"]}}
+    for reranker in (Reranker(declining), Reranker(FAILING, **textless)):
+        response = serving(reranker).post("/v1/rerank", BODY)
+        assert (response.status_code, order(response)) == (200, [0, 1, 2])
+        assert response.headers["secondpass-status"] == "unchanged"
 
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_clients_get_codes_and_the_log_the_messages(shown, serving, caplog):
     """Messages may name internal addresses, variables of keys and paths of models."""
-
-    class Failing:
-        model_name = "failing"
-
-        def score_pairs(self, query, documents):
-            raise MethodError("no answer from http://10.0.0.7:9/", "unreachable")
-
-    server = serving(Reranker(Failing()), issue_messages=shown)
+    error = MethodError("no answer from http://10.0.0.7:9/", "unreachable")
+    server = serving(Reranker(Answering(raising(error))), issue_messages=shown)
     for headers in ({}, {"secondpass_strict": "true"}, {"secondpass_strict": "false"}):
         caplog.clear()
         response = server.post("/v1/rerank", BODY, **headers)
@@ -301,22 +262,7 @@ def test_more_requests_than_fit_are_refused_and_none_is_lost(serving, held):
     assert server.post("/v1/rerank", BODY).status_code == 200
 
 
-def test_requests_in_flight_are_joined_by_the_core(serving):
-    """64 clients at once have the orders that one call of rerank_many has."""
-    reranker = Reranker.from_preset("lexical")
-    requests = [
-        (f"owls {n % 7}", [f"{(n * i) % 11} owls {i % 7}" for i in range(20)]) for n in range(64)
-    ]
-    expected = [list(ranking.order) for ranking in reranker.rerank_many(requests)]
-    server = serving(reranker)
-    with ThreadPoolExecutor(64) as pool:
-        bodies = [{"query": query, "documents": documents} for query, documents in requests]
-        found = list(pool.map(lambda body: server.post("/v1/rerank", body), bodies))
-    assert [order(response) for response in found] == expected
-    assert len({response.json()["id"] for response in found}) == 64
-
-
-# ---------------------------------------------------------------------- metrics
+# ---------------------------------------------------------------------- logs
 
 
 def test_nothing_of_a_request_is_logged(serving, caplog):

@@ -6,16 +6,14 @@ from dataclasses import replace
 import pytest
 
 from fakes import Answering, ByTable
-from rotation import rotated
 from secondpass import Reranker
-from secondpass.effects import ListScores
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.fields import Fields
 from secondpass_server.http.settings import ServerSettings
-from secondpass_server.http.shapes import COMMON, SHAPES, shape_of
-from shape_answers import TEXTS, answer_of, read
+from secondpass_server.http.shapes import COMMON, SHAPES, Answer, shape_of
 
 ALL = {**SHAPES, "common": COMMON}
+TEXTS = ["a", "ccc", "bb"]
 QUERY = "q"
 BEST_FIRST = [1, 2, 0]
 RANKS = [1.0, 2 / 3, 1 / 3]
@@ -81,6 +79,19 @@ def test_requests_and_responses(case, lengths):
 
 # ---------------------------------------------------------------------- what one API alone has
 
+
+def read(api, **body):
+    """The request of an API with this body."""
+    return ALL[api].read(Fields({"query": QUERY, **body}, ServerSettings()))
+
+
+def answer_of(request):
+    """The answer that puts the longest text first."""
+    ranking = Reranker(ByTable()).rerank(request.query, request.texts, top_k=request.top_n)
+    scores = [0.9, 0.5, 0.1][: len(ranking)]
+    return Answer("id", "m", request, ranking, scores, "rank", {"status": "ok", "issues": []})
+
+
 INPUTS = [{"title": "t", "text": "x"}]
 READ = [
     # API, body, members of the request
@@ -105,13 +116,13 @@ READ = [
 
 @pytest.mark.parametrize(("api", "body", "members"), READ)
 def test_what_is_read(api, body, members):
-    request = read(ALL[api], query="q", **body)
+    request = read(api, **body)
     assert {name: getattr(request, name) for name in members} == members
 
 
 def test_documents_of_voyage_are_no_objects():
     with pytest.raises(RequestError, match="must be a string, not an object"):
-        read(SHAPES["voyage"], query="q", documents=[{"text": "a"}])
+        read("voyage", documents=[{"text": "a"}])
 
 
 UNKNOWN = {"total_tokens": 0, "prompt_tokens": 0}
@@ -134,14 +145,14 @@ WRITTEN = [
 
 @pytest.mark.parametrize(("api", "body", "members", "rows", "document"), WRITTEN)
 def test_what_is_written(api, body, members, rows, document):
-    response = ALL[api].response(answer_of(read(ALL[api], query="q", **body)))
+    response = ALL[api].response(answer_of(read(api, **body)))
     assert members.items() <= response.items()
     assert response[rows][0].get("document", response[rows][0].get("input")) == document
     assert "secondpass" in response
 
 
 def test_tokens_that_are_known():
-    answer = answer_of(read(SHAPES["jina"], query="q", documents=TEXTS))
+    answer = answer_of(read("jina", documents=TEXTS))
     usage = replace(answer.ranking.report.usage, input_tokens=7)
     ranking = replace(answer.ranking, report=replace(answer.ranking.report, usage=usage))
     known = replace(answer, ranking=ranking)
@@ -249,67 +260,46 @@ def test_the_body_decides_without_a_prefix(body, name):
 # ---------------------------------------------------------------------- Cohere's spans
 
 
-class Spanned:
-    """Scores by length, and the last character of each text but the shortest is the best part."""
-
-    model_name = "spanned"
-    score_kind = "probability"
-
-    def score_pairs(self, query, documents):
-        raise AssertionError
-
-    def score_lists(self, requests, deadline):
-        yield [self.scores(documents) for _, documents in requests]
-
-    def scores(self, documents):
-        spans = [(len(text) - 1, len(text)) if len(text) > 1 else None for text in documents]
-        return ListScores([len(text) / 10 for text in documents], (), spans=spans)
-
-
-SPANS = {
-    # relevant_spans, and which documents have theirs
-    "wanted": ({"mode": "enabled"}, {1, 2}),
-    "at most three": ({"mode": "enabled", "max_spans": 3, "threshold": None}, {1, 2}),
-    "above a threshold": ({"mode": "enabled", "threshold": 0.25}, {1}),
-    "disabled": ({"mode": "disabled", "threshold": 0.1}, set()),
-    "null": (None, set()),
-}
-
-
 @pytest.mark.parametrize(
-    ("case", "path"), rotated(SPANS, ["/v2/rerank", "/cohere/v2/rerank", "/v1/rerank"])
+    ("spans", "threshold"),
+    [
+        (None, None),
+        ({"mode": "disabled", "threshold": 0.1}, None),
+        ({"mode": "enabled"}, 0.0),
+        ({"mode": "enabled", "max_spans": 3, "threshold": None}, 0.0),
+        ({"mode": "enabled", "threshold": 1}, 1),
+    ],
 )
-def test_spans(case, path, serving):
-    wanted, expected = SPANS[case]
-    texts = ["a", "c\U0001f989c", {"text": "bb"}]
-    body = {"query": QUERY, "documents": texts, "relevant_spans": wanted}
-    found = serving(Reranker(Spanned())).post(path, body).json()
-    spans = {row["index"]: row.get("relevant_spans") for row in found["results"]}
-    assert {index for index, listed in spans.items() if listed} == expected
-    if 1 in expected:
-        assert spans[1] == [{"start": 2, "end": 3, "score": 0.3}]
-    assert found["secondpass"]["issues"] == []
-
-
-@pytest.mark.parametrize(("names", "has_spans"), [(None, 1), (["text"], 1), (["title"], 0)])
-def test_spans_are_those_of_a_text_that_the_client_has(names, has_spans, serving):
-    body = {
-        "query": QUERY,
-        "documents": [{"text": text, "title": text} for text in TEXTS],
-        "rank_fields": names,
-        "relevant_spans": {"mode": "enabled"},
-    }
-    found = serving(Reranker(Spanned())).post("/cohere/v1/rerank", body).json()
-    assert [row["relevance_score"] for row in found["results"]] == [0.3, 0.2, 0.1]
-    spans = [{"start": 2, "end": 3, "score": 0.3}]
-    assert found["results"][0].get("relevant_spans") == (spans if has_spans else None)
-    messages = [issue["message"] for issue in found["secondpass"]["issues"]]
-    assert all(message.endswith("no effect: relevant_spans") for message in messages)
-    assert len(messages) == 1 - has_spans
+def test_which_spans_are_wanted(spans, threshold):
+    assert read("common", documents=TEXTS, relevant_spans=spans).span_threshold == threshold
 
 
 @pytest.mark.parametrize(
-    ("wanted", "part"),
+    ("fields", "threshold", "unused"),
+    [(["text"], 0.0, ()), (["title"], None, ("relevant_spans",))],
+)
+def test_spans_are_those_of_a_text_that_the_client_has(fields, threshold, unused):
+    spans = {"mode": "enabled"}
+    request = read("cohere", documents=INPUTS, rank_fields=fields, relevant_spans=spans)
+    assert (request.span_threshold, request.unused) == (threshold, unused)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "spanned"), [(0.0, [True, True, False]), (0.9, [True, False, False])]
+)
+def test_spans_have_the_score_of_their_document(threshold, spanned):
+    """From a score on; the last document has none."""
+    spans = {"mode": "enabled", "threshold": threshold}
+    answer = answer_of(read("common", documents=TEXTS, relevant_spans=spans))
+    first, second, last = answer.ranking.items
+    items = (replace(first, span=(2, 3)), replace(second, span=(0, 1)), last)
+    rows = COMMON.rows(replace(answer, ranking=replace(answer.ranking, items=items)))
+    assert ["relevant_spans" in row for row in rows] == spanned
+    assert rows[0]["relevant_spans"] == [{"start": 2, "end": 3, "score": 0.9}]
+
+
+@pytest.mark.parametrize(
+    ("spans", "error"),
     [
         (True, "relevant_spans: must be an object"),
         ({}, "relevant_spans.mode"),
@@ -322,6 +312,6 @@ def test_spans_are_those_of_a_text_that_the_client_has(names, has_spans, serving
     ],
     ids=repr,
 )
-def test_invalid_settings_of_spans(wanted, part):
-    with pytest.raises(RequestError, match=part):
-        read(COMMON, query=QUERY, documents=TEXTS, relevant_spans=wanted)
+def test_invalid_settings_of_spans(spans, error):
+    with pytest.raises(RequestError, match=error):
+        read("common", documents=TEXTS, relevant_spans=spans)

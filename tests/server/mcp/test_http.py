@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import re
-import threading
 
 import httpx
 import pytest
@@ -16,7 +12,7 @@ pytest.importorskip("mcp")
 from mcp import Client
 
 from loopback_server import Loopback, http_client
-from raw_http import until
+from raw_http import request, until
 from secondpass import Reranker
 from secondpass_server.http.server import Plan
 from secondpass_server.http.settings import ServerSettings
@@ -25,20 +21,7 @@ from secondpass_server.mcp.tools import create_server
 
 ACCEPT = "application/json, text/event-stream"
 CALLS = 12
-HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost:80\r\nAccept: {ACCEPT}\r\n"
-
-
-class Waiting:
-    """A scorer that waits until it is released."""
-
-    def __init__(self):
-        self.asked = threading.Event()
-        self.released = threading.Event()
-
-    def score_pairs(self, _query, texts):
-        self.asked.set()
-        assert self.released.wait(60)
-        return [float(len(text)) for text in texts]
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
 class Served(Loopback):
@@ -56,36 +39,14 @@ class Served(Loopback):
         return self.application.admission.requests
 
     def list_tools(self, **headers):
-        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        return http_client().post(self.url, json=call, headers={"Accept": ACCEPT, **headers})
+        return http_client().post(self.url, json=LIST, headers={"Accept": ACCEPT, **headers})
 
 
-def call(documents):
-    arguments = {"query": "q", "documents": documents}
-    return {
-        "jsonrpc": "2.0",
-        "id": 7,
-        "method": "tools/call",
-        "params": {"name": "rerank", "arguments": arguments},
-    }
-
-
-def posted(content, length=None):
+def posted(documents):
     """The bytes of a request."""
-    content = json.dumps(content).encode() if not isinstance(content, bytes) else content
-    length = len(content) if length is None else length
-    return (
-        f"{HEAD}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
-        + content
-    )
-
-
-def statuses(connection):
-    received = b""
-    with contextlib.suppress(ConnectionResetError):
-        while chunk := connection.recv(65536):
-            received += chunk
-    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", received)]
+    arguments = {"query": "q", "documents": documents}
+    call = {"method": "tools/call", "params": {"name": "rerank", "arguments": arguments}}
+    return request({"jsonrpc": "2.0", "id": 7, **call}, "/mcp", f"Accept: {ACCEPT}")
 
 
 def test_keys_and_names(monkeypatch):
@@ -103,8 +64,8 @@ def test_a_body_that_never_arrives():
     with Served(Reranker("lexical")) as served:
         with pytest.MonkeyPatch.context() as patch, served.connect() as connection:
             patch.setitem(vars(served.settings), "body_timeout", 0.2)
-            connection.sendall(posted(b'{"jsonrpc": ', 1000))
-            assert statuses(connection) == [408]
+            connection.sendall(posted(["a"])[:-5])
+            assert connection.recv(12) == b"HTTP/1.1 408"
         assert served.under_way == 0
         assert served.list_tools().status_code == 200
 
@@ -115,31 +76,27 @@ def test_a_body_that_never_arrives():
 def test_a_large_body(settings, status):
     """One alone may be larger than those under way together."""
     with Served(Reranker("lexical"), **settings) as served, served.connect() as connection:
-        connection.settimeout(60)
-        connection.sendall(posted(call(["a" * 2000])))
+        connection.sendall(posted(["a" * 2000]))
         assert connection.recv(12) == f"HTTP/1.1 {status}".encode()
 
 
-def test_a_client_that_leaves():
+def test_a_client_that_leaves(held):
     """Its place is free before its ranking has ended."""
-    waiting = Waiting()
-    with Served(Reranker(waiting), max_requests=1) as served:
-        try:
-            with served.connect() as connection:
-                connection.sendall(posted(call(["a", "bb"])))
-                assert waiting.asked.wait(60)
-                refused = served.list_tools()
-                assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            until(lambda: served.under_way == 0)
-            assert served.list_tools().status_code == 200
-        finally:
-            waiting.released.set()
+    with Served(Reranker(held), max_requests=1) as served:
+        with served.connect() as connection:
+            connection.sendall(posted(["a", "bb"]))
+            until(lambda: held.running)
+            refused = served.list_tools()
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        until(lambda: served.under_way == 0)
+        assert served.list_tools().status_code == 200
+        held.go.set()
 
 
 def test_a_client_that_leaves_within_the_body():
     with Served(Reranker("lexical"), max_requests=1) as served:
         with served.connect() as connection:
-            connection.sendall(posted(call(["a"]))[:-5])
+            connection.sendall(posted(["a"])[:-5])
             until(lambda: served.under_way == 1)
         until(lambda: served.under_way == 0)
         assert served.list_tools().status_code == 200
@@ -148,19 +105,19 @@ def test_a_client_that_leaves_within_the_body():
 def test_calls_at_a_time():
     """Each gets its own answer, by the SDK's client."""
 
-    async def asked(url, number):
+    async def best(url, number):
         documents = ["a", f"{number} words", "b"]
         arguments = {"query": f"words {number}", "documents": documents, "include_text": True}
         async with Client(url) as client:
             answer = (await client.call_tool("rerank", arguments)).structured_content
         return answer["results"][0]["text"]
 
-    async def all_asked(url):
-        return await asyncio.gather(*(asked(url, number) for number in range(CALLS)))
+    async def all_best(url):
+        async with asyncio.timeout(90):
+            return await asyncio.gather(*(best(url, number) for number in range(CALLS)))
 
     with Served(Reranker("lexical")) as served:
-        found = asyncio.run(asyncio.wait_for(all_asked(served.url), 90))
-        assert found == [f"{number} words" for number in range(CALLS)]
+        assert asyncio.run(all_best(served.url)) == [f"{number} words" for number in range(CALLS)]
         until(lambda: served.under_way == 0)
 
 
@@ -174,10 +131,9 @@ def test_there_are_no_streams(method):
 
 def test_requests_of_one_connection():
     """The end of a response is not taken for the end of the connection."""
-    listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     with Served(Reranker("lexical")) as served, httpx.Client() as client:
         for _ in range(8):
-            response = client.post(served.url, json=listed, headers={"Accept": ACCEPT})
+            response = client.post(served.url, json=LIST, headers={"Accept": ACCEPT})
             names = [tool["name"] for tool in response.json()["result"]["tools"]]
             assert names == ["rerank", "explain", "pack"]
         until(lambda: served.under_way == 0)

@@ -11,6 +11,7 @@ pytest.importorskip("mcp")
 
 from mcp import Client
 
+from fakes import Answering, raising
 from secondpass import Reranker
 from secondpass.errors import ConfigurationError
 from secondpass_server.mcp.tools import ToolLimits, create_server
@@ -22,23 +23,24 @@ DOCUMENTS: list[Any] = [
 ]
 
 
-class Failing:
-    """A scorer that fails."""
+def failing(**settings):
+    return Reranker(Answering(raising(RuntimeError("secret"))), **settings)
 
-    def score_pairs(self, query, texts):
-        raise RuntimeError(f"secret: {query}")
+
+def with_client(work, limits=None, **rerankers):
+    """The result of a coroutine function of the client of a server."""
+
+    async def called():
+        server = create_server(rerankers or {"words": Reranker("lexical")}, limits)
+        async with asyncio.timeout(60), Client(server) as client:
+            return await work(client)
+
+    return asyncio.run(called())
 
 
 def call(tool: str, arguments: dict[str, Any], limits=None, **rerankers):
     """The result of a tool."""
-
-    async def called():
-        async with Client(
-            create_server(rerankers or {"words": Reranker("lexical")}, limits)
-        ) as client:
-            return await client.call_tool(tool, arguments)
-
-    return asyncio.run(asyncio.wait_for(called(), 60))
+    return with_client(lambda client: client.call_tool(tool, arguments), limits, **rerankers)
 
 
 def asked(**more: Any) -> dict[str, Any]:
@@ -53,20 +55,10 @@ def message(result) -> str:
 def test_rerank():
     found = call("rerank", asked()).structured_content
     assert (found["reranked"], found["status"], found["why_not"]) == (True, "ok", [])
-    assert found["results"][0]["index"] == 1
     assert sorted(item["index"] for item in found["results"]) == [0, 1, 2]
-    assert found["results"][0]["id"] == "a"
     best = found["results"][0]
-    assert (best["rank"], best["status"], best["span"]) == (1, "scored", None)
-    assert all(item["text"] is None for item in found["results"])
-
-
-def test_a_skipped_pass_has_not_reranked():
-    model = Reranker("lexical", when={"words": {"below": 1}})
-    found = call("rerank", asked(), model=model).structured_content
-    assert (found["reranked"], found["status"], found["method"]) == (False, "ok", None)
-    (why,) = found["why_not"]
-    assert why.startswith("skipped by `when`: words ")
+    assert (best["index"], best["id"], best["rank"]) == (1, "a", 1)
+    assert (best["status"], best["span"], best["text"]) == ("scored", None, None)
 
 
 def test_top_k_and_texts():
@@ -75,21 +67,37 @@ def test_top_k_and_texts():
     assert found["left_out"] == {"top_k": [0, 2]}
 
 
-def test_a_failure_is_told_and_loses_nothing():
-    found = call("rerank", asked(), model=Reranker(Failing())).structured_content
-    assert (found["reranked"], found["status"]) == (False, "unchanged")
-    assert [item["index"] for item in found["results"]] == [0, 1, 2]
-    assert found["why_not"] == [
-        "scorer_raised: concerns all documents; the log of the server has the message"
-    ]
-    shown = call("rerank", asked(), ToolLimits(issue_messages=True), model=Reranker(Failing()))
-    assert any("RuntimeError" in reason for reason in shown.structured_content["why_not"])
+FAILED = "scorer_raised: concerns all documents; the log of the server has the message"
+
+
+@pytest.mark.parametrize(
+    ("reranker", "documents", "outcome", "why_not"),
+    [
+        (failing(), DOCUMENTS, (False, "unchanged"), FAILED),
+        (failing(strict=True), DOCUMENTS, (False, "unchanged"), FAILED),
+        (
+            Reranker("lexical", when={"words": {"below": 1}}),
+            DOCUMENTS,
+            (False, "ok"),
+            "skipped by `when`: words 2 is not below 1",
+        ),
+        (Reranker("lexical"), [], (False, "ok"), "there was nothing to put into another order"),
+    ],
+    ids=["failed", "strict", "skipped", "no document"],
+)
+def test_what_was_not_reranked_is_told_and_not_lost(reranker, documents, outcome, why_not):
+    found = call("rerank", asked(documents=documents), model=reranker).structured_content
+    assert (found["reranked"], found["status"]) == outcome
+    assert (found["method"], found["why_not"]) == (None, [why_not])
+    assert [item["index"] for item in found["results"]] == [*range(len(documents))]
+
+
+def test_messages_of_issues():
+    limits = ToolLimits(issue_messages=True)
+    found = call("rerank", asked(), limits, model=failing()).structured_content
+    (why_not,) = found["why_not"]
+    assert "RuntimeError" in why_not
     assert "secret" not in str(found)
-
-
-def test_strict_has_the_same_answer():
-    found = call("rerank", asked(), model=Reranker(Failing(), strict=True)).structured_content
-    assert found["status"] == "unchanged"
 
 
 def test_explain():
@@ -145,15 +153,9 @@ def test_errors_do_not_quote_what_was_sent(arguments):
 
 
 def test_models_are_chosen_by_name():
-    rerankers = {"broken": Reranker(Failing()), "words": Reranker("lexical")}
+    rerankers = {"broken": failing(), "words": Reranker("lexical")}
     assert call("rerank", asked(), **rerankers).structured_content["reranked"] is False
     assert call("rerank", asked(model="words"), **rerankers).structured_content["reranked"] is True
-
-
-def test_no_document():
-    found = call("rerank", asked(documents=[])).structured_content
-    assert (found["results"], found["reranked"], found["status"]) == ([], False, "ok")
-    assert found["why_not"] == ["there was nothing to put into another order"]
 
 
 def test_a_server_needs_a_reranker():
@@ -162,11 +164,7 @@ def test_a_server_needs_a_reranker():
 
 
 def test_tools_say_what_they_take():
-    async def listed():
-        async with Client(create_server({"words": Reranker("lexical")})) as client:
-            return (await client.list_tools()).tools
-
-    tools = {tool.name: tool for tool in asyncio.run(asyncio.wait_for(listed(), 60))}
+    tools = {tool.name: tool for tool in with_client(lambda client: client.list_tools()).tools}
     assert set(tools) == {"rerank", "explain", "pack"}
     for tool in tools.values():
         assert tool.output_schema is not None

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import pytest
 
-from command_calls import called
 from fakes import ByTable
-from fault_fixtures import _quick_retries
 from loopback_server import LoopbackServer
 from secondpass import Reranker
-
-__all__ = ["_quick_retries"]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +28,23 @@ def serving():
         )
 
 
+class Held(ByTable):
+    """Waits until it is let go; then the longest text is the best."""
+
+    def __init__(self):
+        super().__init__()
+        self.go = threading.Event()
+        self.running = 0
+
+    def score_pairs(self, query, documents):
+        self.running += 1
+        self.go.wait(60)
+        self.running -= 1
+        return super().score_pairs(query, documents)
+
+
 @pytest.fixture
-def secondpass():
-    """The command."""
-    return called
+def held():
+    scorer = Held()
+    yield scorer
+    scorer.go.set()
