@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from remembered_trace import remember
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.engines.files import skipped_positions
-from tiny_architectures import word_pairs, write_architecture
+from tiny_architectures import write_architecture
+from tiny_models import write_onnx
 
 LONG = ["a b c d e " * 20, "e d c b a " * 13]
 ROOM = 65  # 66 positions, and the padding token has the first
@@ -23,11 +22,7 @@ def unlimited(request, tmp_path_factory):
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["model_max_length"] = int(1e30)
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.MonkeyPatch.context() as patch:
-        remember(patch)
-        for backend in ("onnx", "openvino"):
-            export(str(folder), backend=backend, pairs=word_pairs(queries=2))
-    return str(folder)
+    return str(write_onnx(folder))
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from checkpoint_folders import bare, modular
 from remembered_trace import remember
 from rotation import rotating
 from secondpass.errors import InputError, ModelLoadError
-from secondpass.scorers.engines import exporting
-from secondpass.scorers.engines.conversion import ExportError
-from secondpass.scorers.engines.exporting import export
+from secondpass_server.exporting import export as exporting
+from secondpass_server.exporting.conversion import ExportError
+from secondpass_server.exporting.export import export
 from tiny_architectures import scores_of, word_pairs, write_architecture
 from tiny_models import write_classifier
 
@@ -170,6 +171,8 @@ def no_configuration(folder):
     [
         (default_prompt, "has a default prompt, so that it cannot be exported"),
         (no_configuration, "has no config.json"),
+        (modular, "is of the class ModernBertModel, which is no sequence classifier"),
+        (bare, "fits no description of a reranker"),
     ],
 )
 def test_other_models_are_refused(tmp_path, write, message):
