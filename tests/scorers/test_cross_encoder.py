@@ -96,12 +96,6 @@ class KnownScores:
             yield [(request, passage, score) for passage, score in enumerate(scores)]
 
 
-def test_a_score_does_not_depend_on_the_others(scorer):
-    together = scorer.score_pairs("cat", DOCUMENTS)
-    alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
-    assert together == pytest.approx(alone, abs=1e-5)
-
-
 def test_many_requests_share_their_batches(scorer):
     requests = [("cat", DOCUMENTS[:2]), ("dog", []), ("mat", DOCUMENTS)]
     assert scorer.score_many(requests) == [
@@ -301,6 +295,9 @@ def test_tokenizer_and_config_arguments(folder):
         {"token": "a", "token_env": "B"},
         {"token": " "},
         {"model_kwargs": {"token": "secret"}},
+        {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
+        {"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}},
+        {"file": "x.onnx", "backend": "torch"},
     ],
 )
 def test_wrong_settings(settings):

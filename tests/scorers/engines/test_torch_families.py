@@ -8,7 +8,7 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
-from tiny_models import write_classifier, write_late_interaction, write_onnx
+from tiny_models import write_classifier, write_late_interaction
 
 
 def causal(kind, auto_map=""):
@@ -394,99 +394,3 @@ def test_a_head_in_the_checkpoint(tmp_path, position, layer):
     assert scorer_of(folder, family=own).score_pairs("cat", texts) == pytest.approx(
         theirs, abs=1e-4
     )
-
-
-# ---------------------------------------------------------------------- wrong ones
-
-
-def untokened(folder):
-    """Qwen3-Reranker's form with the tokenizer of another model."""
-    return folders.write_raw_causal(folder.with_name("qwen3-reranker"))
-
-
-def projectorless(folder):
-    families.write_listwise(folder)
-    return folders.edit_weights(folder, folders.without("projector.2"))
-
-
-def coded(architecture, code="modeling.Own"):
-    def write(folder):
-        write_classifier(folder)
-        folders.edit(
-            folder,
-            "config.json",
-            architectures=[architecture],
-            auto_map={"AutoModelForSequenceClassification": code},
-        )
-        return folder
-
-    return write
-
-
-def named_twice(folder):
-    return families.write_causal_family(folder.with_name("zerank-2-qwen3-reranker"), "Qwen3")
-
-
-def biased(folder):
-    def more(weights):
-        return {**weights, "projector.0.bias": weights["projector.0.weight"][:, 0].clone()}
-
-    return folders.edit_weights(families.write_listwise(folder), more)
-
-
-def cold(folder):
-    families.write_bidirectional(folder)
-    folders.edit(folder, "config.json", temperature=0)
-    return folder
-
-
-def unsaid(folder):
-    """A reranker with modules, without the file that says that it is one."""
-    folders.modular(folder)
-    (folder / "config_sentence_transformers.json").unlink()
-    return folder
-
-
-def truncated(folder):
-    path = families.write_listwise(folder) / "model.safetensors"
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return folder
-
-
-def disagreeing(folder):
-    """A classifier by one file, a bi-encoder by another."""
-    folders.embedder(folder)
-    folders.edit(folder, "config.json", architectures=["BertForSequenceClassification"])
-    return folder
-
-
-WRONG = {
-    "truncated": (truncated, "cannot be loaded: SafetensorError"),
-    "with another projector": (biased, "has projector.0.bias, which its family does not read"),
-    "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
-    "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
-    "tokens of another model": (untokened, "in place of '<.im_start.>', which its family needs"),
-    "without its projector": (projectorless, "has no projector.2.weight"),
-    "two families": (named_twice, "fits the descriptions of qwen3-reranker and zerank-2: name"),
-    "images, with a file": (
-        lambda folder: write_onnx(coded("JinaVLForRanking")(folder)),
-        "jina-reranker-m0, whose scores only code",
-    ),
-    "another temperature": (cold, "has temperature 0 in its config.json"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_models_are_refused_in_one_sentence(name, tmp_path):
-    write, message = WRONG[name]
-    folder = str(write(tmp_path / "model"))
-    with pytest.raises(ModelLoadError, match=message) as caught:
-        scorer_of(folder, backend="auto").warm_up()
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["monot5", "qwen3-reranker", "jina-reranker-v3"])
-def test_a_family_that_is_set_must_fit(tmp_path, name):
-    folder = str(write_classifier(tmp_path / "model"))
-    with pytest.raises(ModelLoadError, match=f"does not fit the family '{name}' "):
-        scorer_of(folder, family=name).warm_up()
