@@ -4,6 +4,7 @@ Each formula is a transcription of the authors' code, by the source that it name
 passage at a time, unpadded.
 """
 
+import json
 from functools import cache
 
 from checkpoint_folders import edit
@@ -222,11 +223,11 @@ def converted(formula):
 
 def _causal(folder):
     """The model, and its tokenizer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    import transformers
 
-    edit(folder, "config.json", auto_map=None)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    return model, AutoTokenizer.from_pretrained(folder)
+    [name] = json.loads((folder / "config.json").read_text())["architectures"]
+    model = getattr(transformers, name).from_pretrained(folder).eval()
+    return model, transformers.PreTrainedTokenizerFast.from_pretrained(folder)
 
 
 def _last(model, ids):

@@ -1,9 +1,8 @@
 """What the files of a model say of it."""
 
-import json
-
 import pytest
 
+from checkpoint_folders import edit
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines.files import skipped_positions
 from tiny_architectures import write_architecture
@@ -19,9 +18,7 @@ ROOM = 65  # 66 positions, and the padding token has the first
 def unlimited(request, tmp_path_factory):
     """A model that counts positions from its padding token, and whose tokenizer has no limit."""
     folder = write_architecture(tmp_path_factory.mktemp("model") / "m", request.param)
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    settings["model_max_length"] = int(1e30)
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    edit(folder, "tokenizer_config.json", model_max_length=int(1e30))
     return str(write_onnx(folder))
 
 
