@@ -100,20 +100,20 @@ class _Handler(BaseHTTPRequestHandler):
         name = "/".join(path.split("/")[:2])
         folder = self.hub.models.get(name)
         if folder is None:
-            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
-        files = [one for one in sorted(folder.rglob("*")) if one.is_file()]
-        names = [str(one.relative_to(folder)) for one in files]
+            return self._lacks("Repo")
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        sizes = {str(path.relative_to(folder)): path.stat().st_size for path in paths}
         if "/tree/" in path:
             below = path.partition("/tree/")[2].partition("/")[2]
             content = [
-                {"type": "file", "path": name, "size": one.stat().st_size, "oid": "0"}
-                for name, one in zip(names, files, strict=True)
-                if name.startswith(below)
+                {"type": "file", "path": file, "size": size, "oid": "0"}
+                for file, size in sizes.items()
+                if file.startswith(below)
             ]
             if not content:
-                return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"})
+                return self._lacks("Entry")
         else:
-            siblings = [{"rfilename": name} for name in names]
+            siblings = [{"rfilename": file} for file in sizes]
             content = {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "tags": []}
         return self._send(200, json.dumps(content).encode(), **{"Content-Type": "application/json"})
 
@@ -123,17 +123,20 @@ class _Handler(BaseHTTPRequestHandler):
         folder = self.hub.models.get(name)
         commit = {"X-Repo-Commit": COMMIT}
         if folder is None:
-            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
+            return self._lacks("Repo")
         if revision not in ("main", COMMIT):
-            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+            return self._lacks("Revision")
         if not (folder / file).is_file():
-            return self._send(404, b"", **commit, **{"X-Error-Code": "EntryNotFound"})
+            return self._lacks("Entry", **commit)
         content = (folder / file).read_bytes()
         start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") :].partition("-")[0])
         etag = f'"{hashlib.sha1(content).hexdigest()}"'
         if start:
             commit["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         return self._send(206 if start else 200, content[start:], cut=cut, ETag=etag, **commit)
+
+    def _lacks(self, what, **headers):
+        self._send(404, b"", **{"X-Error-Code": f"{what}NotFound"}, **headers)
 
     def _send(self, status, body, *, cut=False, **headers):
         self.send_response(status)

@@ -1,9 +1,11 @@
 import json
+import shutil
 import time
 from functools import cache
 
 import pytest
 
+from checkpoint_folders import edit
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.ranking.rendering import Rendering
@@ -67,16 +69,11 @@ def test_scores_of_the_model(model, query, request):
 
 
 def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
-    import shutil
-
-    shutil.copytree(folder, tmp_path / "mean")
-    settings = tmp_path / "mean" / "config_sentence_transformers.json"
-    content = json.loads(settings.read_text())
-    settings.write_text(json.dumps({**content, "similarity_fn_name": "meanmaxsim"}))
-    mean = str(tmp_path / "mean")
-    ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
+    mean = shutil.copytree(folder, tmp_path / "mean")
+    edit(mean, "config_sentence_transformers.json", similarity_fn_name="meanmaxsim")
+    ours = LateInteractionScorer(str(mean)).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
-    assert ours != close(reference(mean, "the mat"))
+    assert ours != close(reference(str(mean), "the mat"))
 
 
 def test_what_the_configuration_wrote_is_tokens_and_stays(folder, scorer):
@@ -189,16 +186,11 @@ def test_fork(folder, scorer, loaded):
 
 def test_models_of_pylate(folder, tmp_path):
     """Its older versions save only the model and the projection."""
-    import shutil
-
-    old = tmp_path / "old"
-    shutil.copytree(folder, old)
+    old = shutil.copytree(folder, tmp_path / "old")
     modules = json.loads((old / "modules.json").read_text())
     (old / "modules.json").write_text(json.dumps(modules[:2]))
-    module = json.loads((old / "sentence_bert_config.json").read_text())
-    for name in ("query_length", "document_length", "query_expansion"):
-        module.pop(name, None)
-    (old / "sentence_bert_config.json").write_text(json.dumps(module))
+    lengths = ("query_length", "document_length", "query_expansion")
+    edit(old, "sentence_bert_config.json", **dict.fromkeys(lengths))
     for settings in (
         {"model_type": "ColBERT", "query_prefix": "yes ", "document_prefix": "no "},
         {"query_prefix": "yes ", "document_prefix": "no ", "query_length": 20},
