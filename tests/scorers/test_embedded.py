@@ -76,6 +76,14 @@ def test_scores_agree(runtime):
         assert scorer.score_pairs(query, texts) == pytest.approx(expected, abs=tolerance)
 
 
+def test_feedback_and_idf_change_scores_and_make_them_those_of_a_list():
+    rules = [(0, False), (5, False), (0, True)]
+    scorers = [EmbeddedScorer(feedback=feedback, idf=idf) for feedback, idf in rules]
+    assert [scorer.pointwise for scorer in scorers] == [True, False, False]
+    scores = {tuple(scorer.score_pairs("bananas in Paris", PASSAGES)) for scorer in scorers}
+    assert len(scores) == 3
+
+
 @pytest.mark.parametrize("precision", ["exact", "auto"])
 def test_the_engine_says_what_ran(precision):
     scorer = EmbeddedScorer(precision=precision, threads=2)
