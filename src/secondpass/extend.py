@@ -48,7 +48,6 @@ from secondpass.ranking.observers import (
     ScoringOperation,
 )
 from secondpass.ranking.ordering import LostInTheMiddle, Tiers
-from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count
 from secondpass.services.json_http import StatusError, connect, parse_json
@@ -110,7 +109,6 @@ __all__ = [
     "configurable",
     "connect",
     "converted",
-    "export",
     "instrument",
     "joined",
     "parse_json",

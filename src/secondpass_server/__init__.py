@@ -1,4 +1,4 @@
-"""Serving a reranker: HTTP (:func:`create_app`), MCP, and packing results for a prompt."""
+"""Serving a reranker: HTTP (:func:`create_app`), MCP, packing for a prompt, exporting models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass_server import http, mcp
 
 if TYPE_CHECKING:
+    from secondpass_server.exporting.export import export
     from secondpass_server.http.application import create_app
     from secondpass_server.http.settings import ServerSettings
     from secondpass_server.mcp.tools import ToolLimits, create_server
@@ -20,6 +21,7 @@ _MODULES = {
     "ToolLimits": "mcp.tools",
     "create_app": "http.application",
     "create_server": "mcp.tools",
+    "export": "exporting.export",
     "pack": "packing",
 }
 
@@ -30,6 +32,7 @@ __all__ = [
     "ToolLimits",
     "create_app",
     "create_server",
+    "export",
     "pack",
 ]
 

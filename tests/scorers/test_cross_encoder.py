@@ -1,4 +1,3 @@
-import json
 import math
 import shutil
 import sys
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from checkpoint_folders import edit
 from secondpass import (
     ConfigurationError,
     InputError,
@@ -28,29 +28,30 @@ def folder(tmp_path_factory):
     return str(write_classifier(tmp_path_factory.mktemp("model") / "classifier"))
 
 
-def with_prompt(folder, path, text):
-    """A copy of the model that has a stored prompt ``task``."""
-    copy = shutil.copytree(folder, path / "stored")
-    config = copy / "config_sentence_transformers.json"
-    stored = json.loads(config.read_text()) if config.exists() else {}
-    config.write_text(json.dumps({**stored, "prompts": {"task": text}}))
-    return str(copy)
-
-
 @pytest.fixture(scope="module")
 def scorer(folder):
     return CrossEncoderScorer(folder, precision="exact")
 
 
-def test_scores_are_logits(folder, scorer):
+@cache
+def predicted(folder, *, prompt=None, **settings):
+    """What sentence-transformers makes of the documents."""
     import torch
     from sentence_transformers import CrossEncoder
 
-    theirs = CrossEncoder(folder, device="cpu").predict(
-        [("cat", document) for document in DOCUMENTS], activation_fn=torch.nn.Identity()
-    )
-    ours = scorer.score_pairs("cat", DOCUMENTS)
-    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
+    pairs = [("cat", document) for document in DOCUMENTS]
+    encoder = CrossEncoder(folder, device="cpu", **settings)
+    return encoder.predict(pairs, activation_fn=torch.nn.Identity(), prompt=prompt).tolist()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"max_length": 12}, {"batch_size": 2}, {"trust_remote_code": True}, {"model_kwargs": {}}],
+)
+def test_scores_are_logits(folder, settings):
+    ours = CrossEncoderScorer(folder, precision="exact", **settings).score_pairs("cat", DOCUMENTS)
+    theirs = predicted(folder, max_length=settings.get("max_length"))
+    assert ours == pytest.approx(theirs, abs=1e-5)
     assert all(type(score) is float for score in ours)
     assert len(set(ours)) == len(ours)
 
@@ -96,12 +97,6 @@ class KnownScores:
             yield [(request, passage, score) for passage, score in enumerate(scores)]
 
 
-def test_a_score_does_not_depend_on_the_others(scorer):
-    together = scorer.score_pairs("cat", DOCUMENTS)
-    alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
-    assert together == pytest.approx(alone, abs=1e-5)
-
-
 def test_many_requests_share_their_batches(scorer):
     requests = [("cat", DOCUMENTS[:2]), ("dog", []), ("mat", DOCUMENTS)]
     assert scorer.score_many(requests) == [
@@ -111,41 +106,21 @@ def test_many_requests_share_their_batches(scorer):
     assert scorer.score_many([("cat", [])]) == [[]]
 
 
-def test_causal_models_answer_yes_or_no(tmp_path):
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    folder = str(write_causal(tmp_path / "causal"))
-    prompted = CrossEncoderScorer(folder, prompt="the query food", precision="exact")
-    theirs = CrossEncoder(folder, device="cpu").predict(
-        [("cat", document) for document in DOCUMENTS],
-        prompt="the query food",
-        activation_fn=torch.nn.Identity(),
-    )
-    ours = prompted.score_pairs("cat", DOCUMENTS)
-    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
-    assert ours != pytest.approx(
-        CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS), abs=1e-5
-    )
-    stored = with_prompt(folder, tmp_path, "the query food")
-    named = CrossEncoderScorer(stored, prompt_name="task", precision="exact")
-    assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
-
-
 @pytest.fixture(scope="module")
 def causal(tmp_path_factory):
     return str(write_causal(tmp_path_factory.mktemp("instructed") / "causal"))
 
 
-@cache
-def predicted(folder, **options):
-    """What sentence-transformers makes of the documents."""
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    pairs = [("cat", document) for document in DOCUMENTS]
-    encoder = CrossEncoder(folder, device="cpu")
-    return encoder.predict(pairs, activation_fn=torch.nn.Identity(), **options).tolist()
+def test_causal_models_answer_yes_or_no(causal, tmp_path):
+    prompted = CrossEncoderScorer(causal, prompt="the query food", precision="exact")
+    ours = prompted.score_pairs("cat", DOCUMENTS)
+    assert ours == pytest.approx(predicted(causal, prompt="the query food"), abs=1e-5)
+    plain = CrossEncoderScorer(causal, precision="exact").score_pairs("cat", DOCUMENTS)
+    assert ours != pytest.approx(plain, abs=1e-5)
+    stored = shutil.copytree(causal, tmp_path / "stored")
+    edit(stored, "config_sentence_transformers.json", prompts={"task": "the query food"})
+    named = CrossEncoderScorer(str(stored), prompt_name="task", precision="exact")
+    assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
 
 
 def test_the_prompt_holds_the_instruction_of_a_call(causal):
@@ -193,21 +168,6 @@ def test_concurrent_calls_keep_their_instructions(causal, deadline):
     with ThreadPoolExecutor(len(words)) as pool:
         for word, ours in zip(words, pool.map(scores, words), strict=True):
             assert [ours[text] for text in DOCUMENTS] == pytest.approx(expected[word], abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"max_length": 12}, {"batch_size": 2}, {"trust_remote_code": True}, {"model_kwargs": {}}],
-)
-def test_settings_of_torch(folder, settings):
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    theirs = CrossEncoder(folder, device="cpu", max_length=settings.get("max_length")).predict(
-        [("cat", document) for document in DOCUMENTS], activation_fn=torch.nn.Identity()
-    )
-    ours = CrossEncoderScorer(folder, backend="torch", precision="exact", **settings)
-    assert ours.score_pairs("cat", DOCUMENTS) == pytest.approx(theirs.tolist(), abs=1e-5)
 
 
 def test_what_the_loader_says_is_told(folder):
@@ -301,6 +261,9 @@ def test_tokenizer_and_config_arguments(folder):
         {"token": "a", "token_env": "B"},
         {"token": " "},
         {"model_kwargs": {"token": "secret"}},
+        {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
+        {"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}},
+        {"file": "x.onnx", "backend": "torch"},
     ],
 )
 def test_wrong_settings(settings):

@@ -1,8 +1,7 @@
-import json
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,12 +24,6 @@ from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
 from secondpass.scorers.similarity import encoded_text
 
 POINTWISE = {"feedback": 0, "idf": False}
-
-
-@pytest.fixture(scope="module", params=RUNTIMES)
-def scorer(request):
-    backend, precision = request.param
-    return EmbeddedScorer(backend=backend, precision=precision, threads=1)
 
 
 @pytest.fixture
@@ -83,6 +76,14 @@ def test_scores_agree(runtime):
         assert scorer.score_pairs(query, texts) == pytest.approx(expected, abs=tolerance)
 
 
+def test_feedback_and_idf_change_scores_and_make_them_those_of_a_list():
+    rules = [(0, False), (5, False), (0, True)]
+    scorers = [EmbeddedScorer(feedback=feedback, idf=idf) for feedback, idf in rules]
+    assert [scorer.pointwise for scorer in scorers] == [True, False, False]
+    scores = {tuple(scorer.score_pairs("bananas in Paris", PASSAGES)) for scorer in scorers}
+    assert len(scores) == 3
+
+
 @pytest.mark.parametrize("precision", ["exact", "auto"])
 def test_the_engine_says_what_ran(precision):
     scorer = EmbeddedScorer(precision=precision, threads=2)
@@ -98,13 +99,7 @@ def test_the_engine_says_what_ran(precision):
 
 
 @pytest.mark.parametrize(
-    ("backend", "rule"),
-    [
-        pytest.param("onnx", {}, id="onnx-list"),
-        pytest.param("openvino", POINTWISE, id="openvino-pointwise"),
-        pytest.param("onnx", POINTWISE, id="onnx-pointwise", marks=pytest.mark.long),
-        pytest.param("openvino", {}, id="openvino-list", marks=pytest.mark.long),
-    ],
+    ("backend", "rule"), [("onnx", {}), ("openvino", POINTWISE)], ids=["list", "pointwise"]
 )
 def test_lists_until_the_deadline(small_batches, backend, rule):
     scorer = EmbeddedScorer(backend=backend, precision="exact", **OWN_ENGINE, **rule)
@@ -253,12 +248,6 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     assert [record.getMessage().count("not English") for record in caplog.records] == [1]
 
 
-def _shared(made=[]):  # noqa: B006
-    if not made:
-        made.append(EmbeddedScorer())
-    return made[0]
-
-
 @pytest.mark.parametrize("backend", ["openvino", pytest.param("onnx", marks=pytest.mark.long)])
 def test_many_threads_get_what_one_gets(backend):
     scorer = EmbeddedScorer(backend=backend, precision="exact", threads=2)
@@ -268,75 +257,6 @@ def test_many_threads_get_what_one_gets(backend):
         results = list(pool.map(lambda query: scorer.score_pairs(query, PASSAGES[:3]), queries))
     for scores, expected in zip(results, alone, strict=True):
         assert scores == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        pytest.param({}, id="list"),
-        pytest.param(POINTWISE, id="pointwise", marks=pytest.mark.long),
-    ],
-)
-def test_repeated_passages_have_equal_scores(small_batches, scorer, rule):
-    """In whatever batch each of them is, so that ties keep the order of the input."""
-    backend, precision = scorer.backend, scorer.precision
-    scorer = EmbeddedScorer(backend=backend, precision=precision, **OWN_ENGINE, **rule)
-    texts = english(16, longest=20) * 2  # in two batches or more
-    assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
-    *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
-    assert len({*zip(texts, ordering(last), strict=True)}) == len({*texts})
-
-
-# The usual runtime; all of them, with each number of threads, in long runs.
-FORKS = [
-    pytest.param([("openvino", "auto", 1)], id="usual"),
-    pytest.param(
-        [(*runtime.values[0], threads) for runtime in RUNTIMES for threads in (1, 2)],
-        id="all",
-        marks=pytest.mark.long,
-    ),
-]
-
-FORKING = """
-import functools, json, multiprocessing, sys
-from secondpass.scorers import minilm_graph
-from secondpass.scorers.embedded import EmbeddedScorer
-
-minilm_graph.build = functools.cache(minilm_graph.build)  # most of a load
-
-def score(scorer, queue):
-    queue.put(scorer.score_pairs("capital", TEXTS))
-
-TEXTS = sys.argv[2:] * 20
-for backend, precision, threads in json.loads(sys.argv[1]):
-    scorer = EmbeddedScorer(backend=backend, precision=precision, threads=threads)
-    here = scorer.score_pairs("capital", TEXTS)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=score, args=(scorer, queue))
-    child.start()
-    there = queue.get(timeout=120)
-    child.join(60)
-    again = scorer.score_pairs("capital", TEXTS)
-    print(max(abs(a - b) for a, b in [*zip(here, there), *zip(here, again)]))
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
-@pytest.mark.parametrize("runtimes", FORKS)
-def test_it_works_after_a_fork(runtimes):
-    """In a process of its own: one with the threads of other tests is not safe to fork."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKING, json.dumps(runtimes), *PASSAGES[:3]],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.stderr == ""
-    differences = [*map(float, done.stdout.split())]
-    assert len(differences) == len(runtimes)
-    assert max(differences) <= 1e-5
 
 
 def test_changed_model_file(monkeypatch):
@@ -390,24 +310,13 @@ def test_the_span_is_the_best_sentence(text, sentence, remember):
         assert item.metadata.get("rerank_span") == (list(item.span) if item.span else None)
 
 
-@pytest.mark.parametrize("remember", [0, 10])
-def test_the_span_of_a_text_that_is_shortened(remember):
-    scorer = EmbeddedScorer(remember=remember, max_length=40)
-    tides = "The  tides\t\tfollow   the moon. \n\n" * 3
-    answer = "Ripe  bananas are \u200byellow."
-    spaced, plain = (f"{tides}{text} {tides * 30}" for text in (answer, "Ripe bananas are yellow."))
-    for _ in range(2):
-        for item in Reranker(scorer).rerank("which color has a banana?", [spaced, plain]):
-            assert "".join(item.text[slice(*item.span)].split()) in {
-                "Ripebananasareyellow.",
-                "Ripebananasare\u200byellow.",
-            }
+opened = cache(EmbeddedScorer)
 
 
 @examples(15)
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=4))
 def test_spans_are_sentences(texts):
-    (lists,) = _shared().score_lists([("which color?", texts)], None)
+    (lists,) = opened().score_lists([("which color?", texts)], None)
     for text, span in zip(texts, lists[0].spans or [], strict=False):
         # Characters that are no part of a token, such as control characters, may be missing.
         assert span is None or any(

@@ -75,7 +75,7 @@ def test_a_model_of_english_finds_all_of_them():
 # ---------------------------------------------------------------------- reports
 
 
-@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino", "vectors"])
+@pytest.mark.parametrize("backend", ["openvino", "vectors"])
 def test_a_doubtful_model_in_every_report(backend, folder, vectors, checked):
     scorer = {"type": "cross_encoder", "model": folder, "backend": backend, "remember": 1}
     if backend == "vectors":

@@ -1,12 +1,13 @@
 import json
-import os
-import threading
+import shutil
 import time
 from functools import cache
 
 import pytest
 
-from secondpass import Candidate, ConfigurationError, ModelLoadError, Reranker
+from checkpoint_folders import edit
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
@@ -68,16 +69,11 @@ def test_scores_of_the_model(model, query, request):
 
 
 def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
-    import shutil
-
-    shutil.copytree(folder, tmp_path / "mean")
-    settings = tmp_path / "mean" / "config_sentence_transformers.json"
-    content = json.loads(settings.read_text())
-    settings.write_text(json.dumps({**content, "similarity_fn_name": "meanmaxsim"}))
-    mean = str(tmp_path / "mean")
-    ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
+    mean = shutil.copytree(folder, tmp_path / "mean")
+    edit(mean, "config_sentence_transformers.json", similarity_fn_name="meanmaxsim")
+    ours = LateInteractionScorer(str(mean)).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
-    assert ours != close(reference(mean, "the mat"))
+    assert ours != close(reference(str(mean), "the mat"))
 
 
 def test_what_the_configuration_wrote_is_tokens_and_stays(folder, scorer):
@@ -94,14 +90,6 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
     assert (issue.code, issue.positions) == ("text_truncated", (5,))
     [issue] = reranker.rerank(QUERIES[3], DOCUMENTS).report.issues
     assert issue.positions == tuple(range(len(DOCUMENTS)))
-
-
-def test_many_requests(scorer):
-    requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
-    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
-    assert scorer.score_many(requests) == [close(scores) for scores in alone]
-    assert scorer.score_many([("cat", [])]) == [[]]
-    assert scorer.score_many([]) == []
 
 
 def test_lengths(folder, expanding):
@@ -124,17 +112,17 @@ def test_lengths(folder, expanding):
     assert len(shorter._engine.get().model.encode("query", ["cat"])[0]) == 10
 
 
-@pytest.mark.parametrize("seconds", [None, 60])
-def test_batches(scorer, seconds):
+def test_many_requests(scorer):
     requests = [("cat", DOCUMENTS), ("dog", []), ("mat", DOCUMENTS[:2])]
-    deadline = None if seconds is None else time.monotonic() + seconds
-    found = [item for batch in scorer.score_batches(requests, deadline) for item in batch]
-    expected = [
+    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
+    assert scorer.score_many(requests) == [close(scores) for scores in alone]
+    assert scorer.score_many([("cat", [])]) == [[]]
+    found = [item for batch in scorer.score_batches(requests, None) for item in batch]
+    assert sorted(found) == [
         (number, index, close(score))
-        for number, scores in enumerate(scorer.score_many(requests))
+        for number, scores in enumerate(alone)
         for index, score in enumerate(scores)
     ]
-    assert sorted(found) == expected
     assert not list(scorer.score_batches(requests, time.monotonic() - 1))
     assert not list(scorer.score_batches([("cat", [])], None))
 
@@ -180,40 +168,29 @@ def test_engine(folder):
     assert new.engine is None
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@NEEDS_FORK
+@IGNORES_FORKS
 @pytest.mark.parametrize("loaded", [True, False])
 def test_fork(folder, scorer, loaded):
     shared = LateInteractionScorer(folder, remember=10)
     expected = scorer.score_pairs("cat", DOCUMENTS)
     if loaded:
         shared.score_pairs("dog", DOCUMENTS[:2])
-    child = os.fork()
-    if child == 0:  # pragma: no cover - runs in the child
-        timer = threading.Timer(60, os._exit, [2])
-        timer.daemon = True
-        timer.start()
-        try:
-            stale = shared.engine is not None
-            os._exit(stale or shared.score_pairs("cat", DOCUMENTS) != close(expected))
-        finally:
-            os._exit(3)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def loads_again():
+        return shared.engine is None and shared.score_pairs("cat", DOCUMENTS) == close(expected)
+
+    assert ended_well(run_child(loads_again))
     assert shared.score_pairs("cat", DOCUMENTS) == close(expected)
 
 
 def test_models_of_pylate(folder, tmp_path):
     """Its older versions save only the model and the projection."""
-    import shutil
-
-    old = tmp_path / "old"
-    shutil.copytree(folder, old)
+    old = shutil.copytree(folder, tmp_path / "old")
     modules = json.loads((old / "modules.json").read_text())
     (old / "modules.json").write_text(json.dumps(modules[:2]))
-    module = json.loads((old / "sentence_bert_config.json").read_text())
-    for name in ("query_length", "document_length", "query_expansion"):
-        module.pop(name, None)
-    (old / "sentence_bert_config.json").write_text(json.dumps(module))
+    lengths = ("query_length", "document_length", "query_expansion")
+    edit(old, "sentence_bert_config.json", **dict.fromkeys(lengths))
     for settings in (
         {"model_type": "ColBERT", "query_prefix": "yes ", "document_prefix": "no "},
         {"query_prefix": "yes ", "document_prefix": "no ", "query_length": 20},
@@ -224,19 +201,6 @@ def test_models_of_pylate(folder, tmp_path):
         assert ours.score_pairs("cat", DOCUMENTS) == close(theirs)
         length = settings.get("query_length", 32)
         assert len(ours._engine.get().model.encode("query", ["cat"])[0]) == length
-
-
-def test_damaged_models(folder, tmp_path):
-    import shutil
-
-    shutil.copytree(folder, tmp_path / "truncated")
-    weights = tmp_path / "truncated" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    shutil.copytree(folder, tmp_path / "garbled")
-    (tmp_path / "garbled" / "config_sentence_transformers.json").write_text("{")
-    for name in ("truncated", "garbled"):
-        with pytest.raises(ModelLoadError, match="cannot be loaded: "):
-            LateInteractionScorer(str(tmp_path / name)).warm_up()
 
 
 def test_settings(folder):

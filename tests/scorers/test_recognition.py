@@ -1,5 +1,7 @@
 """Which models fit which family."""
 
+from pathlib import Path
+
 import pytest
 
 from secondpass import ModelLoadError
@@ -55,6 +57,7 @@ MODELS = {
         "monobert",
     ),
     "colbert, Stanford": (facts("HF_ColBERT", model_type="bert"), "colbert"),
+    "ColPali": (facts("ColPaliForRetrieval"), "colbert"),
     "colbert, PyLate": (facts("ModernBertModel", "Transformer Dense", saved="ColBERT"), "colbert"),
     "colbert, older": (
         facts("BertModel", "Transformer Dense", own={"query_prefix": "[Q] "}),
@@ -173,24 +176,34 @@ def test_a_language_model_with_a_head_must_say_what_it_reads(name):
 
 
 def test_all_language_models_with_a_head_are_known():
-    """By the classes of transformers that read the last token."""
-    import inspect
-
+    """By the classes of transformers that read the last token, in its source: imports take long."""
     import transformers
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as NAMES,
     )
 
+    models = Path(transformers.__file__).parent / "models"
+    sources = {}
+    for path in models.glob("*/modeling_*.py"):
+        for part in path.read_text().split("\nclass ")[1:]:
+            sources[part.partition("(")[0]] = part
     for kind, name in NAMES.items():
-        cls = getattr(transformers, name)
-        generic = any(base.__name__.startswith("GenericForSequence") for base in cls.__mro__)
-        source = inspect.getsource(cls)
-        reads_last = generic or "last_non_pad_token" in source or "sequence_lengths" in source
+        generic = "GenericForSequence" in sources[name].partition(":")[0]
+        places = ("last_non_pad_token", "sequence_lengths")
+        reads_last = generic or any(place in sources[name] for place in places)
         fits = FAMILIES["classifier"].reasons(facts(name, model_type=kind)) is not None
         assert fits != reads_last, kind
 
 
 REFUSED = {
+    "two families": (
+        named("zerank-2-qwen3-reranker", "Qwen3ForCausalLM"),
+        "fits the descriptions of qwen3-reranker and zerank-2: name",
+    ),
+    "files that disagree": (
+        facts("BertForSequenceClassification", POOLED, saved="SentenceTransformer"),
+        "fits no description of a reranker: its files say different things of it",
+    ),
     "jina-reranker-m0": (
         coded("JinaVLForRanking", "modeling.JinaVLForRanking"),
         "jina-reranker-m0, whose scores only code",
@@ -219,6 +232,19 @@ def test_others_are_refused_in_one_sentence(name):
     with pytest.raises(ModelLoadError, match=message) as caught:
         recognise("m", model)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["monot5", "qwen3-reranker", "jina-reranker-v3"])
+def test_a_family_that_is_set_must_fit(name):
+    with pytest.raises(ModelLoadError, match=f"does not fit the family '{name}' "):
+        recognise("m", facts("BertForSequenceClassification"), name)
+
+
+def test_a_file_of_a_model_with_code_of_its_own_is_not_run():
+    model, _ = REFUSED["jina-reranker-m0"]
+    assert torch_only("m", model) == (
+        "the model 'm' is one of jina-reranker-m0, which only torch runs"
+    )
 
 
 def test_a_name_breaks_ties(monkeypatch):

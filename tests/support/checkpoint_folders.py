@@ -1,17 +1,12 @@
 """Folders of tiny models, right and wrong, each named by what it is."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from tiny_architectures import write_architecture
-from tiny_models import write_classifier, write_raw_causal
+from tiny_models import once, write_classifier, write_raw_causal
 
 
-def edit(folder: Path, name: str, **changes: Any) -> None:
+def edit(folder, name, **changes):
     """Change members of a JSON file; None removes one."""
     path = folder / name
     content = json.loads(path.read_text()) if path.exists() else {}
@@ -19,9 +14,7 @@ def edit(folder: Path, name: str, **changes: Any) -> None:
     path.write_text(json.dumps({key: it for key, it in content.items() if it is not None}))
 
 
-def edit_weights(
-    folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]], name: str = "."
-) -> Path:
+def edit_weights(folder, change, name="."):
     """Change the weights of a checkpoint."""
     from safetensors.torch import load_file, save_file
 
@@ -30,14 +23,15 @@ def edit_weights(
     return folder
 
 
-def without(*parts: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def without(*parts):
     """Without the weights whose names have one of these parts."""
     return lambda weights: {
         key: it for key, it in weights.items() if not any(part in key for part in parts)
     }
 
 
-def modular(folder: Path) -> Path:
+@once
+def modular(folder):
     """An encoder and modules that score its first token, as ettin-reranker is stored."""
     import torch
     from sentence_transformers import CrossEncoder
@@ -59,21 +53,21 @@ def modular(folder: Path) -> Path:
     return folder
 
 
-def tied(folder: Path) -> Path:
+def tied(folder):
     """A causal reranker whose output weights are those of its input."""
     return _with_read_out(
         write_raw_causal(folder.with_name(f"{folder.name}-raw"), tied=True), folder
     )
 
 
-def untemplated(folder: Path) -> Path:
+def untemplated(folder):
     """A causal reranker with the ids of its answer, and without a template."""
     raw = write_raw_causal(folder.with_name(f"{folder.name}-raw"))
     (raw / "chat_template.jinja").unlink()
     return _with_read_out(raw, folder)
 
 
-def _with_read_out(raw: Path, folder: Path) -> Path:
+def _with_read_out(raw, folder):
     from sentence_transformers import CrossEncoder
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.cross_encoder.modules import LogitScore
@@ -84,7 +78,7 @@ def _with_read_out(raw: Path, folder: Path) -> Path:
     return folder
 
 
-def bare(folder: Path) -> Path:
+def bare(folder):
     """The encoder of a classifier, saved as a model of its own."""
     from transformers import AutoModel
 
@@ -93,12 +87,12 @@ def bare(folder: Path) -> Path:
     return folder
 
 
-def without_head(folder: Path) -> Path:
+def without_head(folder):
     """A classifier whose checkpoint is that of its encoder."""
     return edit_weights(write_classifier(folder), without("classifier"))
 
 
-def sparse(folder: Path) -> Path:
+def sparse(folder):
     """A masked language model as sentence-transformers stores SPLADE."""
     import torch
     from transformers import BertConfig, BertForMaskedLM
@@ -110,7 +104,7 @@ def sparse(folder: Path) -> Path:
     return folder
 
 
-def embedder(folder: Path) -> Path:
+def embedder(folder):
     """A bi-encoder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Normalize, Transformer
@@ -122,23 +116,12 @@ def embedder(folder: Path) -> Path:
     return folder
 
 
-def flash(folder: Path) -> Path:
-    """Remote code with fused attention and the class of a plain model: jina-reranker-v2's form."""
-    write_architecture(folder, "xlm-roberta")
-    edit(
-        folder,
-        "config.json",
-        auto_map={"AutoModelForSequenceClassification": "modeling.XLMRobertaFlash"},
-    )
-    return edit_weights(folder, without("attention.self"))
-
-
-def incomplete(folder: Path) -> Path:
+def incomplete(folder):
     """One matrix of the attention is missing."""
     return edit_weights(write_classifier(folder), without("layer.1.attention.self.query.weight"))
 
 
-def own_module(folder: Path) -> Path:
+def own_module(folder):
     """A module whose code is in the folder."""
     modular(folder)
     modules = json.loads((folder / "modules.json").read_text())

@@ -35,9 +35,3 @@ def english(count, longest=60):
     return [
         " ".join(generator.choices(words, k=generator.randint(1, longest))) for _ in range(count)
     ]
-
-
-ODD = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
-
-
-SAME = [text.encode("utf-8", "replace").decode() for text in ODD]

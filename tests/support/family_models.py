@@ -4,12 +4,8 @@ Each formula is a transcription of the authors' code, by the source that it name
 passage at a time, unpadded.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import json
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from checkpoint_folders import edit
 from tiny_models import TINY_CAUSAL, once
@@ -24,8 +20,8 @@ LONG = "the cat sat on a mat, and dogs ran. " * 30
 
 
 @cache
-def _bytes_tokenizer() -> str:
-    """A byte-level tokenizer whose answers are single tokens."""
+def _bytes_tokenizer():
+    """A byte-level tokenizer whose answers are single tokens, as JSON."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -37,11 +33,10 @@ def _bytes_tokenizer() -> str:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_CORPUS.splitlines(), trainer)
-    content: str = tokenizer.to_str()
-    return content
+    return tokenizer.to_str()
 
 
-def bytes_tokenizer(special: Sequence[str] = CHAT, added: Sequence[str] = THINK) -> Any:
+def bytes_tokenizer(special=CHAT, added=THINK):
     """As Qwen's, with its control tokens."""
     from tokenizers import AddedToken, Tokenizer
     from transformers import PreTrainedTokenizerFast
@@ -54,13 +49,13 @@ def bytes_tokenizer(special: Sequence[str] = CHAT, added: Sequence[str] = THINK)
     )
 
 
-def _sizes(tokenizer: Any, **more: Any) -> dict[str, Any]:
+def _sizes(tokenizer):
     sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 1024}
-    return {**TINY_CAUSAL, **sizes, "pad_token_id": tokenizer.pad_token_id, **more}
+    return {**TINY_CAUSAL, **sizes, "pad_token_id": tokenizer.pad_token_id}
 
 
 @once
-def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
+def write_causal_family(folder, kind, auto_map=""):
     """A causal language model of a class of transformers, such as ``Qwen3``, with a tokenizer."""
     import torch
     import transformers
@@ -78,8 +73,33 @@ def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
     return folder
 
 
+CHAT_TEMPLATE = (
+    "<|im_start|>system\n"
+    "{% set system = messages | selectattr('role', 'eq', 'system') | first | default(none) %}"
+    "{{ system['content'] if system else 'Judge.' }}<|im_end|>\n<|im_start|>user\n"
+    "<Query>: {{ (messages | selectattr('role', 'eq', 'query') | first)['content'] }}\n"
+    "<Document>: {{ (messages | selectattr('role', 'eq', 'document') | first)['content'] }}"
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+)
+
+
 @once
-def write_converted(folder: Path, true: str, false: str | None = None, kind: str = "Qwen3") -> Path:
+def write_chat_reranker(folder):
+    """A causal reranker with a chat template, as sentence-transformers stores Qwen3-Reranker.
+
+    It reads 192 tokens.
+    """
+    from sentence_transformers import CrossEncoder
+
+    base = write_causal_family(folder.with_name("base"), "Qwen3")
+    edit(base, "tokenizer_config.json", model_max_length=192)
+    (base / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    CrossEncoder(str(base), device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+@once
+def write_converted(folder, true, false=None, kind="Qwen3"):
     """The causal model as a classifier, whose head is the row of a token, or a difference of two.
 
     The causal model is beside it, in ``causal``.
@@ -106,7 +126,7 @@ def write_converted(folder: Path, true: str, false: str | None = None, kind: str
 
 
 @once
-def write_bidirectional(folder: Path) -> Path:
+def write_bidirectional(folder):
     """llama-nemotron-rerank's form: a causal model that reads both ways, and a head on its mean."""
     import torch
     from transformers import LlamaConfig, LlamaForSequenceClassification
@@ -129,7 +149,7 @@ def write_bidirectional(folder: Path) -> Path:
 
 
 @once
-def write_t5(folder: Path, kind: str = "T5", answers: str = "▁true ▁false") -> Path:
+def write_t5(folder, kind="T5", answers="▁true ▁false"):
     """A sequence to sequence model, T5 or MT5, with a tokenizer of pieces."""
     import torch
     import transformers
@@ -167,7 +187,7 @@ def write_t5(folder: Path, kind: str = "T5", answers: str = "▁true ▁false") 
 
 
 @once
-def write_listwise(folder: Path) -> Path:
+def write_listwise(folder):
     """jina-reranker-v3's form: a causal model without its head, and a projector."""
     import torch
     from safetensors.torch import load_file, save_file
@@ -195,27 +215,22 @@ def write_listwise(folder: Path) -> Path:
 
 # ---------------------------------------------------------------------- the authors' formulas
 
-Formula = Callable[..., list[float]]
 
-
-def converted(formula: Formula) -> Formula:
+def converted(formula):
     """The formula of the causal model that a classifier is converted from."""
-
-    def scores(folder: Path, *values: Any, **settings: Any) -> list[float]:
-        return formula(folder / "causal", *values, **settings)
-
-    return scores
+    return lambda folder, *values, **settings: formula(folder / "causal", *values, **settings)
 
 
-def _causal(folder: Path) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def _causal(folder):
+    """The model, and its tokenizer."""
+    import transformers
 
-    edit(folder, "config.json", auto_map=None)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    return model, AutoTokenizer.from_pretrained(folder)
+    [name] = json.loads((folder / "config.json").read_text())["architectures"]
+    model = getattr(transformers, name).from_pretrained(folder).eval()
+    return model, transformers.PreTrainedTokenizerFast.from_pretrained(folder)
 
 
-def _last(model: Any, ids: Sequence[int]) -> Any:
+def _last(model, ids):
     """The logits after the last token."""
     import torch
 
@@ -223,13 +238,7 @@ def _last(model: Any, ids: Sequence[int]) -> Any:
         return model(torch.tensor([[*ids]])).logits[0, -1].float()
 
 
-def qwen3(
-    folder: Path,
-    query: str,
-    passages: Sequence[str],
-    instruction: str | None = None,
-    max_length: int = 8192,
-) -> list[float]:
+def qwen3(folder, query, passages, instruction=None, max_length=8192):
     """The model card of Qwen/Qwen3-Reranker-0.6B: ``process_inputs`` and ``compute_logits``."""
     model, tokenizer = _causal(folder)
     task = instruction or (
@@ -257,31 +266,21 @@ def qwen3(
     return scores
 
 
-def zerank(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def zerank(folder, query, passages):
     """zeroentropy/zerank-1-small, modeling_zeranker.py, ``predict``, before its sigmoid."""
-    del instruction
-    model, tokenizer = _causal(folder)
-    yes = tokenizer.encode("Yes", add_special_tokens=False)[0]
-    scores = []
-    for passage in passages:
-        text = (
-            f"<|im_start|>system\n{query[:2000].strip()}<|im_end|>\n<|im_start|>user\n"
-            f"{passage[:10_000].strip()}<|im_end|>\n<|im_start|>assistant\n"
-        )
-        scores.append(_last(model, tokenizer(text)["input_ids"])[yes].item() / 5)
-    return scores
+    return _zerank(folder, query[:2000].strip(), [text[:10_000].strip() for text in passages])
 
 
-def zerank_2(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def zerank_2(folder, query, passages, instruction=None):
     """vLLM's examples/pooling/score/template/zerank2.jinja."""
-    model, tokenizer = _causal(folder)
-    yes = tokenizer.encode("Yes", add_special_tokens=False)[0]
     if instruction:
         query = f"<query>{query}</query>\n<instruction>{instruction}</instruction>"
+    return _zerank(folder, query, passages)
+
+
+def _zerank(folder, query, passages):
+    model, tokenizer = _causal(folder)
+    yes = tokenizer.encode("Yes", add_special_tokens=False)[0]
     scores = []
     for passage in passages:
         text = (
@@ -292,37 +291,29 @@ def zerank_2(
     return scores
 
 
-def ctxl(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def ctxl(folder, query, passages, instruction=None):
     """The model card of ContextualAI/ctxl-rerank-v2-instruct-multilingual-1b."""
     model, tokenizer = _causal(folder)
     asked = f" {instruction}" if instruction else ""
-    return [
-        _last(
-            model,
-            tokenizer(
-                "Check whether a given document contains information helpful to answer the "
-                f"query.\n<Document> {passage}\n<Query> {query}{asked} ??"
-            )["input_ids"],
-        )[0].item()
-        for passage in passages
-    ]
+    scores = []
+    for passage in passages:
+        text = (
+            "Check whether a given document contains information helpful to answer the query.\n"
+            f"<Document> {passage}\n<Query> {query}{asked} ??"
+        )
+        scores.append(_last(model, tokenizer(text)["input_ids"])[0].item())
+    return scores
 
 
-def mxbai(
-    folder: Path,
-    query: str,
-    passages: Sequence[str],
-    instruction: str | None = None,
-    max_length: int = 8192,
-) -> list[float]:
+def _encoder(tokenizer):
+    """Tokens of a text without special ones, at most so many."""
+    return lambda text, most=None: tokenizer(text, add_special_tokens=False)["input_ids"][:most]
+
+
+def mxbai(folder, query, passages, instruction=None, max_length=8192):
     """mxbai-rerank 0.1.6, mxbai_rerank_v2.py, ``prepare_inputs`` and ``forward``."""
     model, tokenizer = _causal(folder)
-
-    def encode(text: str, most: int | None = None) -> list[int]:
-        return tokenizer(text, add_special_tokens=False)["input_ids"][:most]  # type: ignore[no-any-return]
-
+    encode = _encoder(tokenizer)
     prefix = encode(
         "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
         "<|im_end|>\n<|im_start|>user\n"
@@ -350,20 +341,10 @@ def mxbai(
     return scores
 
 
-def gemma(
-    folder: Path,
-    query: str,
-    passages: Sequence[str],
-    instruction: str | None = None,
-    max_length: int = 512,
-) -> list[float]:
+def gemma(folder, query, passages, max_length=512):
     """FlagEmbedding 1.4.2, inference/reranker/decoder_only/base.py, ``BaseLLMReranker``."""
-    del instruction
     model, tokenizer = _causal(folder)
-
-    def encode(text: str, most: int | None = None) -> list[int]:
-        return tokenizer(text, add_special_tokens=False)["input_ids"][:most]  # type: ignore[no-any-return]
-
+    encode = _encoder(tokenizer)
     separator = encode("\n")
     prompt = encode(
         "Given a query A and a passage B, determine whether the passage contains an answer to the "
@@ -380,14 +361,19 @@ def gemma(
     return scores
 
 
-def monot5(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
-    """rank-llm 0.25.7, rerank/pointwise/monot5.py, as the log-odds of its probability."""
+def _first_written(model, tokenizer, text):
+    """The logits of the first token that a sequence to sequence model writes."""
     import torch
+
+    inputs = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        return model(**inputs, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+
+
+def monot5(folder, query, passages):
+    """rank-llm 0.25.7, rerank/pointwise/monot5.py, as the log-odds of its probability."""
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-    del instruction
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = T5ForConditionalGeneration.from_pretrained(folder).eval()
     true, false = (
@@ -401,76 +387,54 @@ def monot5(
         if len(kept) == room:  # decoding brings no other tokens back in the real tokenizer
             offsets = tokenizer(passage, return_offsets_mapping=True)["offset_mapping"]
             text = passage[: offsets[room - 2][1]]
-        ids = tokenizer(f"Query: {query} Document: {text} Relevant: ")["input_ids"]
-        with torch.no_grad():
-            logits = model(
-                input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]])
-            ).logits[0, 0]
+        logits = _first_written(model, tokenizer, f"Query: {query} Document: {text} Relevant: ")
         scores.append((logits[true] - logits[false]).item())
     return scores
 
 
-def nemotron(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def mt5(folder, query, passages):
+    """pygaggle, rerank/transformer.py, ``MonoT5``, as the log-odds of its probability."""
+    from transformers import AutoTokenizer, MT5ForConditionalGeneration
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = MT5ForConditionalGeneration.from_pretrained(folder).eval()
+    yes, no = (tokenizer.get_vocab()[word] for word in ("▁yes", "▁no"))
+    room = 512 - len(tokenizer(f"Query: {query} Document:  Relevant: ")["input_ids"])
+    scores = []
+    for passage in passages:
+        words = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
+        text = passage
+        if len(words["input_ids"]) > room:  # its own cut would take the end of the prompt
+            text = passage[: words["offset_mapping"][room - 1][1]]
+        logits = _first_written(model, tokenizer, f"Query: {query} Document: {text} Relevant: ")
+        scores.append((logits[yes] - logits[no]).item())
+    return scores
+
+
+def nemotron(folder, query, passages):
     """The model's llama_bidirectional_model.py, ``pool`` and ``forward``; its card has the text."""
     import torch
     from safetensors.torch import load_file
     from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
-    del instruction
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = LlamaModel.from_pretrained(folder, config=LlamaConfig.from_pretrained(folder)).eval()
     [head] = load_file(folder / "model.safetensors")["score.weight"]
     scores = []
     for passage in passages:
-        ids = tokenizer(f"question:{query} \n \n passage:{passage}", return_tensors="pt")[
-            "input_ids"
-        ]
-        ids = ids[:, :1024]
-        mask = torch.zeros(1, 1, ids.shape[1], ids.shape[1])  # each token reads all
+        ids = tokenizer(f"question:{query} \n \n passage:{passage}")["input_ids"][:1024]
+        mask = torch.zeros(1, 1, len(ids), len(ids))  # each token reads all
         with torch.no_grad():
-            states = model(input_ids=ids, attention_mask=mask).last_hidden_state[0]
+            states = model(torch.tensor([ids]), attention_mask=mask).last_hidden_state[0]
         scores.append((states.mean(0) @ head).item() / 0.25)
     return scores
 
 
-def mt5(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
-    """pygaggle, rerank/transformer.py, ``MonoT5``, as the log-odds of its probability."""
-    import torch
-    from transformers import AutoTokenizer, MT5ForConditionalGeneration
-
-    del instruction
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = MT5ForConditionalGeneration.from_pretrained(folder).eval()
-    yes, no = (tokenizer.get_vocab()[word] for word in ("▁yes", "▁no"))
-    scores = []
-    for passage in passages:
-        words = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
-        empty = tokenizer(f"Query: {query} Document:  Relevant: ")["input_ids"]
-        room = 512 - len(empty)
-        text = passage
-        if len(words["input_ids"]) > room:  # its own cut would take the end of the prompt
-            text = passage[: words["offset_mapping"][room - 1][1]]
-        ids = tokenizer(f"Query: {query} Document: {text} Relevant: ")["input_ids"]
-        with torch.no_grad():
-            logits = model(
-                input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]])
-            ).logits[0, 0]
-        scores.append((logits[yes] - logits[no]).item())
-    return scores
-
-
-def monobert(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def monobert(folder, query, passages):
     """pygaggle, rerank/transformer.py, ``MonoBERT``, as the log-odds of its probability."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    del instruction
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     longest = min(512, tokenizer.model_max_length)
@@ -483,9 +447,7 @@ def monobert(
     return scores
 
 
-def jina_v3(
-    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
-) -> list[float]:
+def jina_v3(folder, query, passages, instruction=None):
     """jinaai/jina-reranker-v3, modeling.py, ``rerank``."""
     import numpy as np
     import torch
@@ -499,16 +461,16 @@ def jina_v3(
     marks = {name: tokenizer.convert_tokens_to_ids(name) for name in CHAT[3:]}
     most = tokenizer.model_max_length
 
-    def cut(text: str, length: int) -> tuple[str, int]:
+    def cut(text, length):
         ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
         return (tokenizer.decode(ids) if len(ids) >= length else text), len(ids)
 
-    def clean(text: str) -> str:
+    def clean(text):
         for mark in marks:
             text = text.replace(mark, "")
         return text
 
-    def block(docs: Sequence[str]) -> tuple[Any, Any]:
+    def block(docs):
         asked = f"<instruct>\n{instruction}\n</instruct>\n" if instruction else ""
         listed = "\n".join(
             f'<passage id="{index}">\n{clean(doc)}<|embed_token|>\n</passage>'
@@ -536,10 +498,10 @@ def jina_v3(
 
     query, size = cut(query, 512)
     vectors, queries, shares = [], [], []
-    waiting: list[str] = []
+    waiting = []
     room = most - 2 * size
 
-    def flush() -> None:
+    def flush():
         documents, own = block(waiting)
         cosines = (documents @ own[0]) / (
             np.linalg.norm(documents, axis=1) * np.linalg.norm(own[0])
@@ -560,7 +522,5 @@ def jina_v3(
         flush()
     average = np.average(queries, axis=0, weights=shares)
     matrix = np.array(vectors)
-    scores: list[float] = (
-        matrix @ average / (np.linalg.norm(average) * np.linalg.norm(matrix, axis=1))
-    ).tolist()
-    return scores
+    lengths = np.linalg.norm(average) * np.linalg.norm(matrix, axis=1)
+    return (matrix @ average / lengths).tolist()

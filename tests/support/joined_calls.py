@@ -1,6 +1,4 @@
-"""A model whose batches can be delayed, and calls that wait for it."""
-
-from __future__ import annotations
+"""A model with known scores, whose batches can be delayed, and calls that wait for it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,24 +15,34 @@ class FakePair(NamedTuple):
 
 
 class Model:
-    """Scores a pair by its text. A batch waits until the event ``hold`` is set."""
+    """Scores a pair by its text.
+
+    A batch waits until the event ``hold`` is set; it takes ``rate`` seconds of the clock ``now``
+    per padded token.
+    """
 
     backend, precision = "onnx", "float32"
 
-    def __init__(self, threads=1, budget=64):
-        self.threads, self.budget = threads, budget
+    def __init__(self, threads=1, budget=64, rate=0.001):
+        self.threads, self.budget, self.rate = threads, budget, rate
         self.batches = []
+        self.now = 100.0
         self.hold = None
         self.begun = threading.Semaphore(0)
 
-    def prepare(self, query, passages):
-        return [FakePair(query + passage, 1 + len(passage)) for passage in passages]
+    def identity(self):
+        return {"model": "fake"}
+
+    def prepare(self, query, passages, *, instruction=""):
+        start = query + instruction
+        return [FakePair(start + passage, 1 + len(passage)) for passage in passages]
 
     def run(self, pairs):
         self.batches.append([pair.text for pair in pairs])
         self.begun.release()
         if self.hold is not None:
             assert self.hold.wait(SECONDS)
+        self.now += self.rate * len(pairs) * max(pair.length for pair in pairs)
         for pair in pairs:
             if "!" in pair.text:
                 raise LookupError(pair.text)

@@ -5,20 +5,14 @@ the same few passages again. `tests/scorers` tests the model as it is, and loads
 of its settings.
 """
 
-from __future__ import annotations
-
 import os
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
-from typing import Any
-
-import pytest
+from functools import cache
 
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.engines import runtimes
-from secondpass.scorers.engines.runtimes import Backend, Precision, Runtime
-from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
+from secondpass.scorers.minilm import MAX_TOKENS, MiniLM, choose_backend
 
 _MODELS = 8
 """About 100 MB each."""
@@ -29,20 +23,19 @@ _ENCODINGS = 500
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
 _open_runtime = minilm.open_runtime
-_build = minilm_graph.build
-_graphs: dict[int, bytes] = {}
-_runtimes: dict[Hashable, Runtime] = {}
-_loaded: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
-_encodings: OrderedDict[Hashable, Encoding] = OrderedDict()
+_build_once = cache(minilm_graph.build)
+_runtimes = {}
+_loaded = OrderedDict()
+_encodings = OrderedDict()
 
 
-def remember(patch: pytest.MonkeyPatch) -> None:
+def remember(patch):
     """Let models with the same settings share what one of them has loaded and encoded."""
     remember_loaded(patch)
     patch.setattr(MiniLM, "encode_batch", _encode_once)
 
 
-def remember_loaded(patch: pytest.MonkeyPatch) -> None:
+def remember_loaded(patch):
     """Let models with the same settings share what one of them has loaded.
 
     A runtime is shared whatever the length to which the tokenizer truncates, and by both precisions
@@ -53,7 +46,7 @@ def remember_loaded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(minilm, "open_runtime", _open_once)
 
 
-def _load_once(model: MiniLM, **settings: Any) -> None:
+def _load_once(model, **settings):
     backend, reason = choose_backend(settings.get("backend", "auto"))
     key = (
         backend,
@@ -72,14 +65,7 @@ def _load_once(model: MiniLM, **settings: Any) -> None:
     vars(model).update(found, reason=reason)
 
 
-def _build_once(data: bytes) -> bytes:
-    key = hash(data)
-    if key not in _graphs:
-        _graphs[key] = _build(data)
-    return _graphs[key]
-
-
-def _open_once(model: bytes, backend: Backend, *, precision: Precision, threads: int) -> Runtime:
+def _open_once(model, backend, *, precision, threads):
     reduced = backend == "openvino" and precision == "auto" and runtimes.has_fast_bfloat16()
     key = (os.getpid(), backend, reduced, threads)  # a child loads its own
     if key not in _runtimes:
@@ -87,7 +73,7 @@ def _open_once(model: bytes, backend: Backend, *, precision: Precision, threads:
     return _runtimes[key]
 
 
-def _encode_once(model: MiniLM, texts: Sequence[Tokens]) -> list[Encoding]:
+def _encode_once(model, texts):
     variant = model.backend, model.precision
     keys = [(*variant, text.ids.tobytes()) for text in texts]
     found = {key: _encodings.get(key) for key in keys}  # other threads may drop one now

@@ -1,11 +1,6 @@
 """Small random cross-encoders of the architectures that are exported."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from tiny_models import TINY, WORDS, once
 
@@ -19,56 +14,51 @@ _SIZES = {
 }
 
 
-def _of(name: str, **more: Any) -> Callable[[], Any]:
-    def config() -> Any:
-        import transformers
-
-        return getattr(transformers, name)(**{**_SIZES, **more})
-
-    return config
-
-
-CONFIGS: dict[str, Callable[[], Any]] = {
-    "bert": _of("BertConfig"),
-    "roberta": _of("RobertaConfig"),
-    "xlm-roberta": _of("XLMRobertaConfig"),
-    "distilbert": _of("DistilBertConfig", hidden_dim=64),
-    "electra": _of("ElectraConfig", embedding_size=16),
-    "deberta-v2": _of(
+CONFIGS = {
+    "bert": ("BertConfig", {}),
+    "roberta": ("RobertaConfig", {}),
+    "xlm-roberta": ("XLMRobertaConfig", {}),
+    "distilbert": ("DistilBertConfig", {"hidden_dim": 64}),
+    "electra": ("ElectraConfig", {"embedding_size": 16}),
+    "deberta-v2": (
         "DebertaV2Config",
-        relative_attention=True,
-        pos_att_type=["p2c", "c2p"],
-        position_buckets=16,
-        norm_rel_ebd="layer_norm",
-        share_att_key=True,
-        type_vocab_size=0,
+        {
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_buckets": 16,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "type_vocab_size": 0,
+        },
     ),
-    "modernbert": _of(
+    "modernbert": (
         "ModernBertConfig",
-        local_attention=8,
-        global_attn_every_n_layers=2,
-        cls_token_id=2,
-        sep_token_id=3,
-        bos_token_id=2,
-        eos_token_id=3,
+        {
+            "local_attention": 8,
+            "global_attn_every_n_layers": 2,
+            **{"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+        },
     ),
 }
+"""The class of each configuration, and its own settings."""
 
 
 @once
-def write_architecture(folder: Path, name: str) -> Path:
+def write_architecture(folder, name):
     """A sequence classifier with one label, and a tokenizer of words."""
     import torch
-    from transformers import AutoModelForSequenceClassification
+    import transformers
 
     torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_config(CONFIGS[name]())
+    kind, settings = CONFIGS[name]
+    config = getattr(transformers, kind)(**{**_SIZES, **settings})
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
     model.save_pretrained(folder)
     _write_tokenizer(folder, types=name in {"bert", "electra"}, double="roberta" in name)
     return folder
 
 
-def _write_tokenizer(folder: Path, *, types: bool, double: bool) -> None:
+def _write_tokenizer(folder, *, types, double):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -94,27 +84,23 @@ def _write_tokenizer(folder: Path, *, types: bool, double: bool) -> None:
     ).save_pretrained(folder)
 
 
-def word_pairs(queries: int = 4, passages: int = 15) -> list[tuple[str, str]]:
+def word_pairs(queries=4):
     """Pairs of known words, of different lengths, some too long for the models."""
     chance = random.Random(0)
     texts = [" ".join(chance.choices(_LETTERS, k=4)) for _ in range(queries)]
     return [
         (query, " ".join(chance.choices(_LETTERS, k=chance.randint(1, 70))))
         for query in texts
-        for _ in range(passages)
+        for _ in range(15)
     ]
 
 
-def scores_of(
-    model: Path, backend: str, pairs: Sequence[tuple[str, str]], **settings: Any
-) -> list[float]:
+def scores_of(model, backend, pairs, **settings):
     """Scores in float32, in batches of other sizes and lengths than a model was traced with."""
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
 
     scorer = CrossEncoderScorer(str(model), backend=backend, precision="exact", **settings)
-    lists: dict[str, list[str]] = {}
-    for query, text in pairs:
+    lists = {}
+    for query, text in [*pairs, ("cat", "a")]:
         lists.setdefault(query, []).append(text)
-    return [
-        score for query, texts in lists.items() for score in scorer.score_pairs(query, texts)
-    ] + scorer.score_pairs("cat", ["a"])
+    return [score for query, texts in lists.items() for score in scorer.score_pairs(query, texts)]

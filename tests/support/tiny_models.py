@@ -1,15 +1,9 @@
 """Small random-weight models that tests write to disk and load as a user loads real ones."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable, Hashable
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Concatenate, ParamSpec
-
-P = ParamSpec("P")
 
 TINY = {
     "hidden_size": 32,
@@ -24,12 +18,12 @@ TINY_CAUSAL = {**TINY, "num_key_value_heads": 2, "head_dim": 16}
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran yes no query food".split()
 
 
-def once(write: Callable[Concatenate[Path, P], Path]) -> Callable[Concatenate[Path, P], Path]:
+def once(write):
     """Make each model once a process; its files are written again wherever it is wanted."""
-    made: dict[Hashable, dict[Path, bytes]] = {}
+    made = {}
 
     @wraps(write)
-    def write_again(folder: Path, *values: P.args, **settings: P.kwargs) -> Path:
+    def write_again(folder, *values, **settings):
         key = (values, tuple(sorted(settings.items())))
         if key not in made:
             with TemporaryDirectory() as place:
@@ -45,7 +39,7 @@ def once(write: Callable[Concatenate[Path, P], Path]) -> Callable[Concatenate[Pa
 
 
 @once
-def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
+def write_classifier(folder, *, labels=1, seed=0):
     """A BERT sequence classifier, as cross-encoders are stored."""
     import torch
     from tokenizers import BertWordPieceTokenizer
@@ -67,7 +61,7 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
 
 
 @once
-def write_causal(folder: Path) -> Path:
+def write_causal(folder):
     """A causal model that answers yes or no, as sentence-transformers stores rerankers."""
     from sentence_transformers import CrossEncoder
     from sentence_transformers.base.modules import Transformer
@@ -82,7 +76,7 @@ def write_causal(folder: Path) -> Path:
 
 
 @once
-def write_raw_causal(folder: Path, *, tied: bool = False) -> Path:
+def write_raw_causal(folder, *, tied=False):
     """A causal model whose files do not say which tokens are its answer."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -108,64 +102,9 @@ def write_raw_causal(folder: Path, *, tied: bool = False) -> Path:
     return folder
 
 
-CHAT_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-CHAT_TEMPLATE = (
-    "<|im_start|>system\n"
-    "{% set system = messages | selectattr('role', 'eq', 'system') | first | default(none) %}"
-    "{{ system['content'] if system else 'Judge.' }}<|im_end|>\n<|im_start|>user\n"
-    "<Query>: {{ (messages | selectattr('role', 'eq', 'query') | first)['content'] }}\n"
-    "<Document>: {{ (messages | selectattr('role', 'eq', 'document') | first)['content'] }}"
-    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-)
-
-
-@once
-def write_chat_reranker(folder: Path) -> Path:
-    """A causal reranker with a chat template, as sentence-transformers stores Qwen3-Reranker.
-
-    Its tokens are bytes, with the control tokens of Qwen3. It reads 192 tokens.
-    """
-    import torch
-    from sentence_transformers import CrossEncoder
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [("Ġ", "c"), ("Ġ", "t"), ("y", "e"), ("ye", "s"), ("n", "o")]
-    words = [*alphabet, *("".join(pair) for pair in merges)]
-    ids = {word: number for number, word in enumerate(words)}
-    tokenizer = Tokenizer(models.BPE(ids, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in CHAT_TOKENS])
-    tokenizer.add_tokens([AddedToken(token, special=False) for token in ("<think>", "</think>")])
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        model_max_length=192,
-    )
-    fast.chat_template = CHAT_TEMPLATE
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(fast),
-        max_position_embeddings=192,
-        pad_token_id=fast.pad_token_id,
-        **TINY_CAUSAL,
-    )
-    base = folder.with_name(f"{folder.name}-base")
-    Qwen3ForCausalLM(config).save_pretrained(base)
-    fast.save_pretrained(base)
-    CrossEncoder(str(base), device="cpu").save_pretrained(str(folder))
-    return folder
-
-
-def write_tokenizer(path: Path, kind: str) -> Path:
-    """A tokenizer of a few words that composes pairs as ``bert``, ``roberta`` or XLM-R does.
-
-    Args:
-        kind: ``sentencepiece`` is that of XLM-R.
-    """
+def write_tokenizer(path, kind):
+    """A tokenizer of a few words that composes pairs as one of ``bert``, ``roberta`` or XLM-R,
+    whose kind is ``sentencepiece``."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     special = {"bert": ("[CLS]", "[SEP]")}.get(kind, ("<s>", "</s>"))
@@ -190,7 +129,7 @@ def write_tokenizer(path: Path, kind: str) -> Path:
     return path
 
 
-def unigram(path: Path) -> Path:
+def unigram(path):
     """A tokenizer whose control tokens are ordinary pieces, too, as XLM-R's; NFKC is applied."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -206,27 +145,26 @@ def unigram(path: Path) -> Path:
     return path
 
 
-_traced: dict[bytes, bytes] = {}
+_traced = {}
 
 
-def write_onnx(folder: Path) -> Path:
+def write_onnx(folder):
     """Add ``onnx/model.onnx`` to a classifier's folder, as hubs have it.
 
     A model is traced once a process.
     """
-    model = hashlib.sha256()
-    for name in ("config.json", "model.safetensors"):
-        model.update((folder / name).read_bytes())
+    content = (folder / "config.json").read_bytes() + (folder / "model.safetensors").read_bytes()
+    model = hashlib.sha256(content).digest()
     path = folder / "onnx" / "model.onnx"
     path.parent.mkdir(exist_ok=True)
-    if model.digest() not in _traced:
+    if model not in _traced:
         _trace(folder, path)
-        _traced[model.digest()] = path.read_bytes()
-    path.write_bytes(_traced[model.digest()])
+        _traced[model] = path.read_bytes()
+    path.write_bytes(_traced[model])
     return folder
 
 
-def _trace(folder: Path, path: Path) -> None:
+def _trace(folder, path):
     import warnings
 
     import torch
@@ -250,33 +188,25 @@ def _trace(folder: Path, path: Path) -> None:
         )
 
 
-def write_late_interaction(
-    folder: Path, *, expansion: bool = False, lengths: tuple[int, int] = (16, 48), seed: int = 0
-) -> Path:
+def write_late_interaction(folder, *, expansion=False):
     """A BERT model of late interaction, as sentence-transformers stores them.
 
-    It has a prefix for each kind of text, and a skiplist ("on").
-
-    Args:
-        folder: where it is written.
-        expansion: whether queries are extended to their length.
-        lengths: tokens of queries and passages.
-        seed: of the weights.
+    It has a prefix for each kind of text, and a skiplist ("on"). Queries have 16 tokens, passages
+    48; with ``expansion``, shorter queries are extended to theirs.
     """
     import torch
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Dense, Normalize, Transformer
     from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
-    base = write_classifier(folder.with_name(f"{folder.name}-base"), seed=seed)
-    query_length, document_length = lengths
+    base = write_classifier(folder.with_name(f"{folder.name}-base"))
     transformer = Transformer(
         str(base),
-        query_length=query_length,
-        document_length=document_length,
-        query_expansion={"strategy": "fixed", "length": query_length} if expansion else None,
+        query_length=16,
+        document_length=48,
+        query_expansion={"strategy": "fixed", "length": 16} if expansion else None,
     )
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     projection = Dense(32, 8, bias=False, activation_function=torch.nn.Identity())
     projection.module_input_name = projection.module_output_name = "token_embeddings"
     MultiVectorEncoder(

@@ -25,7 +25,7 @@ from secondpass.formats.shared import AnyPath, FormatError, read_json_lines
 from secondpass.settings import describe
 
 if TYPE_CHECKING:
-    from secondpass.scorers.engines.exporting import Agreement, Exported
+    from secondpass_server.exporting.export import Agreement, Exported
 
 
 class _Backend(StrEnum):
@@ -77,7 +77,7 @@ def export(
     `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of
     the ten best passages of the queries are the same.
     """
-    from secondpass.scorers.engines.exporting import LEAST_OVERLAP, ExportError, export
+    from secondpass_server.exporting.export import LEAST_OVERLAP, ExportError, export
 
     sample = None if pairs is None else read_pairs(pairs)
     try:

@@ -2,35 +2,31 @@
 
 import pytest
 
-from fake_pairs import FakeModel, InstructedModel, score_of
+from joined_calls import Model, expected
 from secondpass.scorers.cross_encoder import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
 
 
 def test_partly_remembered():
-    model = FakeModel()
+    model = Model()
     cached = CachedPairs(PairEngine(model), 10_000)
     cached.score([("q", ["a", "bb"])])
     model.batches.clear()
-    assert cached.score([("q", ["ccc", "a"]), ("qq", ["a"])]) == [
-        [score_of("q", "ccc"), score_of("q", "a")],
-        [score_of("qq", "a")],
-    ]
-    assert sorted(pair.score for batch in model.batches for pair in batch) == [
-        score_of("q", "ccc"),
-        score_of("qq", "a"),
-    ]
+    requests = [("q", ["ccc", "a"]), ("qq", ["a"])]
+    assert cached.score(requests) == [expected(*request) for request in requests]
+    assert sorted(text for batch in model.batches for text in batch) == ["qccc", "qqa"]
 
 
 @pytest.mark.parametrize("file", [False, True])
 def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
-    model = InstructedModel()
+    model = Model()
     cached = CachedPairs(PairEngine(model), str(tmp_path / "scores.sqlite") if file else 100)
     scores = {}
-    for instruction in (None, "owls", "cats!", None, "owls", "cats!"):
+    for instruction in (None, "owls", "cats?", None, "owls", "cats?"):
         model.batches.clear()
         (found,) = cached.score([("q", ["a", "b"])], instruction)
-        assert found == [score_of("q" + (instruction or ""), text) for text in "ab"]
+        query = "q" + (instruction or "")
+        assert found == expected(query, "ab")
         assert bool(model.batches) == (instruction not in scores)
         scores[instruction] = found
         model.batches.clear()
@@ -40,13 +36,13 @@ def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
             for row in batch
         ]
         assert sorted(until) == [
-            (0, index, score_of("q" + (instruction or ""), text)) for index, text in enumerate("ac")
+            (0, index, score) for index, score in enumerate(expected(query, "ac"))
         ]
     assert b"owls" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_scores_of_a_call_that_is_left_are_kept():
-    model = FakeModel(budget=8)
+    model = Model(budget=8)
     cached = CachedPairs(PairEngine(model), 10)
     batches = cached.score_until([("q", ["a", "b" * 8])], 1e9)
     scored = next(batches)
@@ -58,11 +54,11 @@ def test_scores_of_a_call_that_is_left_are_kept():
 
 
 def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
-    cached = CachedPairs(PairEngine(FakeModel()), 10)
+    cached = CachedPairs(PairEngine(Model()), 10)
     kept = []
     monkeypatch.setattr(cached._cache, "put_many", kept.extend)
     batches = cached.score_until([("q", ["a"])], None)
-    assert next(batches) == [(0, 0, score_of("q", "a"))]
+    assert next(batches) == [(0, 0, *expected("q", "a"))]
     assert not kept
     assert not list(batches)
     assert len(kept) == 1
@@ -71,11 +67,11 @@ def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
 def test_a_file_that_cannot_be_used_costs_no_score(tmp_path):
     path = tmp_path / "scores"
     path.write_text("written by the user, later")
-    cached = CachedPairs(PairEngine(FakeModel()), str(path))
-    assert cached.score([("q", ["a"])]) == [[score_of("q", "a")]]
+    cached = CachedPairs(PairEngine(Model()), str(path))
+    assert cached.score([("q", ["a"])]) == [expected("q", "a")]
     (issue,) = cached.cache_issues()
     assert issue.code == "cache_failed"
     assert "the score cache 'scores' cannot be used: it is not a file of" in issue.message
     assert path.read_text() == "written by the user, later"
-    assert CachedPairs(PairEngine(FakeModel()), None).cache_issues() == []
-    assert CachedPairs(PairEngine(FakeModel()), 10).cache_issues() == []
+    assert CachedPairs(PairEngine(Model()), None).cache_issues() == []
+    assert CachedPairs(PairEngine(Model()), 10).cache_issues() == []

@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 
+from checkpoint_folders import edit
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import choice
@@ -127,29 +128,6 @@ def test_settings_that_only_torch_has(folder, backend, settings):
     assert all(name in str(caught.value) for name in settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
-            r"kwargs\.torch_dtype",
-        ),
-        ({"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}}, r"model_kwargs\.dtype"),
-        ({"file": "x.onnx", "backend": "torch"}, "file: cannot be set with torch, which reads"),
-    ],
-)
-def test_wrong_settings(settings, message):
-    with pytest.raises(ConfigurationError, match=message):
-        CrossEncoderScorer("any", **settings)
-
-
-def edit(path, name, **changes):
-    file = path / name
-    file.write_text(
-        json.dumps({**(json.loads(file.read_text()) if file.exists() else {}), **changes})
-    )
-
-
 def choice_of(path):
     try:
         return engine(path).reason
@@ -170,6 +148,9 @@ MODULES = [
 TASK = {"transformer_task": "sequence-classification"}
 
 
+OWN_ARGUMENTS = {**TASK, "processing_kwargs": {"text": {"max_length": 20, "truncation": True}}}
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "reason"),
     [
@@ -180,11 +161,11 @@ TASK = {"transformer_task": "sequence-classification"}
         ),
         ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
         ("sentence_bert_config.json", {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs"),
-        (
-            "sentence_bert_config.json",
-            {"tokenizer_args": {"truncation_side": "left"}},
-            "tokenizer_args",
-        ),
+        ("sentence_bert_config.json", {"tokenizer_args": {"x": 1}}, "tokenizer_args"),
+        ("sentence_bert_config.json", OWN_ARGUMENTS, "settings of its own"),
+        ("tokenizer_config.json", {"do_lower_case": False}, "disagree"),
+        ("tokenizer_config.json", {"strip_accents": False}, "disagree"),
+        ("tokenizer_config.json", {"tokenize_chinese_chars": False}, "disagree"),
     ],
 )
 def test_models_for_torch(copy, name, changes, reason):
@@ -210,26 +191,6 @@ def test_settings_in_the_model_files(copy, name, changes):
     expected = scores_of(copy, "torch")
     assert before != pytest.approx(expected, abs=1e-2)
     assert scores_of(copy, "onnx") == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "reason"),
-    [
-        (
-            "sentence_bert_config.json",
-            {**TASK, "processing_kwargs": {"text": {"max_length": 20, "truncation": True}}},
-            "settings of its own",
-        ),
-        ("tokenizer_config.json", {"do_lower_case": False}, "disagree"),
-        ("tokenizer_config.json", {"strip_accents": False}, "disagree"),
-        ("tokenizer_config.json", {"tokenize_chinese_chars": False}, "disagree"),
-    ],
-)
-def test_settings_for_which_only_torch_is_right(copy, name, changes, reason):
-    edit(copy, name, **changes)
-    info = engine(copy)
-    assert info.backend == "torch"
-    assert reason in info.reason
 
 
 def test_a_model_in_a_folder_below(copy):

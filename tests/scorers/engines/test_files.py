@@ -1,14 +1,12 @@
 """What the files of a model say of it."""
 
-import json
-
 import pytest
 
-from remembered_trace import remember
+from checkpoint_folders import edit
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.engines.files import skipped_positions
-from tiny_architectures import word_pairs, write_architecture
+from tiny_architectures import write_architecture
+from tiny_models import write_onnx
 
 LONG = ["a b c d e " * 20, "e d c b a " * 13]
 ROOM = 65  # 66 positions, and the padding token has the first
@@ -20,14 +18,8 @@ ROOM = 65  # 66 positions, and the padding token has the first
 def unlimited(request, tmp_path_factory):
     """A model that counts positions from its padding token, and whose tokenizer has no limit."""
     folder = write_architecture(tmp_path_factory.mktemp("model") / "m", request.param)
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    settings["model_max_length"] = int(1e30)
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.MonkeyPatch.context() as patch:
-        remember(patch)
-        for backend in ("onnx", "openvino"):
-            export(str(folder), backend=backend, pairs=word_pairs(queries=2))
-    return str(folder)
+    edit(folder, "tokenizer_config.json", model_max_length=int(1e30))
+    return str(write_onnx(folder))
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])

@@ -6,7 +6,7 @@ import family_models as families
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import Family
 from secondpass.settings import from_mapping, yaml_text
-from tiny_models import write_chat_reranker, write_classifier, write_late_interaction
+from tiny_models import write_classifier, write_late_interaction
 
 
 def test_a_described_model(tmp_path):
@@ -22,7 +22,7 @@ def test_a_described_model(tmp_path):
 
 
 def test_models_by_their_own_files(tmp_path):
-    chat = inspect_model(str(write_chat_reranker(tmp_path / "chat")))
+    chat = inspect_model(str(families.write_chat_reranker(tmp_path / "chat")))
     assert chat["family"] == "logit-score"
     assert chat["read_out"] == "the logit of 'yes' minus that of 'no' at the last token"
     assert "<|im_end|>" in chat["tokens"]

@@ -1,4 +1,5 @@
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -46,13 +47,12 @@ def test_changed_files_are_another_model(folder, tmp_path):
 
 
 PREFORKING = """
-import os, sys
+import json, os, sys
 from concurrent.futures import ThreadPoolExecutor
 from secondpass import Reranker
 
-reranker = Reranker({{"type": "cross_encoder", "model": {folder!r}, "backend": {backend!r},
-                     "precision": "exact", "threads": None if {backend!r} == "torch" else 2}})
-documents = {documents!r} * 20
+reranker = Reranker(json.loads(sys.argv[1]))
+documents = json.loads(sys.argv[2]) * 20
 
 def ranked(_=None):
     # Not the order: equal texts have equal scores only in the same batch.
@@ -73,17 +73,32 @@ codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 assert ranked() == expected
 sys.exit(max(codes))
 """
+CROSS_ENCODER = {"type": "cross_encoder", "precision": "exact", "known_answers": False}
+FORKED = {
+    "openvino": {**CROSS_ENCODER, "backend": "openvino", "threads": 2},
+    "onnx": {**CROSS_ENCODER, "backend": "onnx", "threads": 2},
+    "torch": {**CROSS_ENCODER, "backend": "torch"},
+    "embedded": {"type": "embedded", "threads": 1},
+}
+# Importing torch takes the process most of ten seconds; test_late_interaction.py forks with it too.
+USUAL = {"openvino", "embedded"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-# Importing torch takes the process most of ten seconds; test_late_interaction.py forks with it too.
 @pytest.mark.parametrize(
-    "backend",
-    ["openvino", *(pytest.param(one, marks=pytest.mark.long) for one in ("onnx", "torch"))],
+    "name", [pytest.param(one, marks=() if one in USUAL else pytest.mark.long) for one in FORKED]
 )
-def test_preforking_server(folder, backend):
-    code = PREFORKING.format(folder=folder, backend=backend, documents=DOCUMENTS)
+def test_preforking_server(folder, name):
+    """In a process of its own: one with the threads of other tests is not safe to fork."""
+    method = FORKED[name]
+    if method["type"] == "cross_encoder":
+        method = {**method, "model": folder}
+    arguments = [json.dumps(method), json.dumps(DOCUMENTS)]
     done = subprocess.run(
-        [sys.executable, "-c", code], timeout=120, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", PREFORKING, *arguments],
+        timeout=120,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,74 +8,49 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
-from tiny_models import write_classifier, write_late_interaction, write_onnx
+from tiny_models import write_classifier, write_late_interaction
 
 
-def causal(kind, auto_map=""):
-    return lambda folder: families.write_causal_family(folder, kind, auto_map)
+def two_labels(folder):
+    return write_classifier(folder, labels=2)
 
 
+def of(write, *values):
+    return lambda folder: write(folder, *values)
+
+
+def seq(formula, *values):
+    """A causal model that was converted to a classifier, and its formula."""
+    return of(families.write_converted, *values), families.converted(formula)
+
+
+CAUSAL = families.write_causal_family
 FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether it is instructed)
-    "Qwen3-Reranker-0.6B": (causal("Qwen3"), families.qwen3, "logit", True),
-    "Qwen3-Reranker-0.6B-seq-cls": (
-        lambda folder: families.write_converted(folder, "yes", "no"),
-        families.converted(families.qwen3),
-        "logit",
-        True,
-    ),
-    "ctxl-rerank-v2-1b-seq-cls": (
-        lambda folder: families.write_converted(folder, "0"),
-        families.converted(families.ctxl),
-        "unbounded",
-        True,
-    ),
-    "mxbai-rerank-base-v2-seq-cls": (
-        lambda folder: families.write_converted(folder, "1", "0", "Qwen2"),
-        families.converted(families.mxbai),
-        "logit",
-        True,
-    ),
-    "bge-reranker-v2-gemma-seq-cls": (
-        lambda folder: families.write_converted(folder, "Yes", kind="Gemma"),
-        families.converted(families.gemma),
-        "logit",
-        False,
-    ),
-    "zerank-2-reranker-seq": (
-        lambda folder: families.write_converted(folder, "Yes"),
-        families.converted(families.zerank_2),
-        "logit",
-        True,
-    ),
+    "Qwen3-Reranker-0.6B": (of(CAUSAL, "Qwen3"), families.qwen3, "logit", True),
+    "Qwen3-Reranker-0.6B-seq-cls": (*seq(families.qwen3, "yes", "no"), "logit", True),
+    "ctxl-rerank-v2-1b-seq-cls": (*seq(families.ctxl, "0"), "unbounded", True),
+    "mxbai-rerank-base-v2-seq-cls": (*seq(families.mxbai, "1", "0", "Qwen2"), "logit", True),
+    "bge-reranker-v2-gemma-seq-cls": (*seq(families.gemma, "Yes", None, "Gemma"), "logit", False),
+    "zerank-2-reranker-seq": (*seq(families.zerank_2, "Yes"), "logit", True),
     "zerank-1-small": (
-        causal("Qwen3", "modeling_zeranker.ZEConfig"),
+        of(CAUSAL, "Qwen3", "modeling_zeranker.ZEConfig"),
         families.zerank,
         "logit",
         False,
     ),
-    "zerank-2": (causal("Qwen3"), families.zerank_2, "logit", True),
-    "ctxl-rerank-v2-1b": (causal("Qwen3"), families.ctxl, "unbounded", True),
-    "mxbai-rerank-base-v2": (causal("Qwen2"), families.mxbai, "logit", True),
-    "bge-reranker-v2-gemma": (causal("Gemma"), families.gemma, "logit", False),
+    "zerank-2": (of(CAUSAL, "Qwen3"), families.zerank_2, "logit", True),
+    "ctxl-rerank-v2-1b": (of(CAUSAL, "Qwen3"), families.ctxl, "unbounded", True),
+    "mxbai-rerank-base-v2": (of(CAUSAL, "Qwen2"), families.mxbai, "logit", True),
+    "bge-reranker-v2-gemma": (of(CAUSAL, "Gemma"), families.gemma, "logit", False),
     "monot5-base": (families.write_t5, families.monot5, "logit", False),
+    "mt5-base-mmarco-v2": (of(families.write_t5, "MT5", "▁yes ▁no"), families.mt5, "logit", False),
     "llama-nemotron-rerank-1b-v2": (
         families.write_bidirectional,
         families.nemotron,
         "logit",
         False,
     ),
-    "mt5-base-mmarco-v2": (
-        lambda folder: families.write_t5(folder, "MT5", "▁yes ▁no"),
-        families.mt5,
-        "logit",
-        False,
-    ),
-    "monobert-large-msmarco": (
-        lambda folder: write_classifier(folder, labels=2),
-        families.monobert,
-        "logit",
-        False,
-    ),
+    "monobert-large-msmarco": (two_labels, families.monobert, "logit", False),
     "jina-reranker-v3": (families.write_listwise, families.jina_v3, "similarity", True),
 }
 PASSAGES = ["the cat sat", "dogs ran.", "", "ça: no cats, no dogs " * 4, families.LONG]
@@ -87,11 +62,21 @@ def scorer_of(folder, **settings):
     )
 
 
-@pytest.fixture(params=FAMILIES)
-def family(request, tmp_path):
+def model_of(folder, **settings):
+    """What is loaded of a model."""
+    scorer = scorer_of(folder, **settings)
+    scorer.warm_up()
+    return scorer.loaded_model
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request, tmp_path_factory):
     """The folder of a model, its formula, kind, and whether it reads instructions."""
     write, *rest = FAMILIES[request.param]
-    return write(tmp_path / request.param), *rest
+    folder = write(tmp_path_factory.mktemp("family") / request.param)
+    scorer = scorer_of(folder)  # shares what it loads with the others
+    yield folder, *rest
+    scorer.close()
 
 
 def test_scores_are_those_of_the_authors(family):
@@ -141,20 +126,15 @@ def test_a_list_of_several_passes_is_joined(tmp_path):
     assert len({item.rerank_score for item in again if item.text == "cat"}) == 1
 
 
-def by_sentence_transformers(folder, pairs):
-    from sentence_transformers import CrossEncoder
-    from torch.nn import Identity
-
-    return [*map(float, CrossEncoder(str(folder)).predict(pairs, activation_fn=Identity()))]
-
-
 def test_a_converted_model_that_was_trained_further_is_read_as_it_was_saved(tmp_path):
     from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
 
     converted = families.write_converted(tmp_path / "converted", "yes", "no")
     folder = tmp_path / "Qwen3-Reranker-tuned"
     CrossEncoder(str(converted)).save_pretrained(str(folder))
-    theirs = by_sentence_transformers(folder, [("cat", text) for text in PASSAGES[:2]])
+    pairs = [("cat", text) for text in PASSAGES[:2]]
+    theirs = CrossEncoder(str(folder)).predict(pairs, activation_fn=Identity()).tolist()
     assert scorer_of(folder).score_pairs("cat", PASSAGES[:2]) == pytest.approx(theirs, abs=1e-4)
 
 
@@ -197,9 +177,7 @@ def test_a_changed_description_is_another(tmp_path):
 
 
 def test_scores_of_vectors_are_kept_for_a_commit(tmp_path):
-    scorer = scorer_of(folders.embedder(tmp_path / "model"))
-    scorer.warm_up()
-    model = scorer.loaded_model
+    model = model_of(folders.embedder(tmp_path / "model"))
     assert "commit" in model.identity()
     model.encoder.transformers_model.config._commit_hash = "a1"
     assert model.identity()["commit"] == "a1"
@@ -224,9 +202,7 @@ ATTACKS = [
 
 def test_texts_have_no_control_token(family):
     folder, _, _, instructed = family
-    scorer = scorer_of(folder)
-    scorer.warm_up()
-    model = scorer._shared.get().engine.model
+    model = model_of(folder)
 
     def control(query, passage, instruction=None):
         rows = (model.inputs.lists if "jina" in str(folder) else model.inputs.pairs)(
@@ -244,11 +220,9 @@ def test_texts_have_no_control_token(family):
 
 def test_what_the_configuration_wrote_stays_within_the_parts(tmp_path):
     folder = families.write_causal_family(tmp_path / "qwen3-reranker", "Qwen3")
-    scorer = scorer_of(folder, max_length=192)
     frame = Rendering(prefix="<|im_start|>note: ", suffix=" end")
     [text] = frame.candidates([Candidate(families.LONG * 9)])
-    scorer.warm_up()
-    model = scorer._shared.get().engine.model
+    model = model_of(folder, max_length=192)
     [row] = model.inputs.pairs("cat?", [text])
     assert len(row.ids) <= 192
     assert " end<|im_end|>\n<|im_start|>assistant" in model.tokenizer.decode(row.ids)
@@ -394,99 +368,3 @@ def test_a_head_in_the_checkpoint(tmp_path, position, layer):
     assert scorer_of(folder, family=own).score_pairs("cat", texts) == pytest.approx(
         theirs, abs=1e-4
     )
-
-
-# ---------------------------------------------------------------------- wrong ones
-
-
-def untokened(folder):
-    """Qwen3-Reranker's form with the tokenizer of another model."""
-    return folders.write_raw_causal(folder.with_name("qwen3-reranker"))
-
-
-def projectorless(folder):
-    families.write_listwise(folder)
-    return folders.edit_weights(folder, folders.without("projector.2"))
-
-
-def coded(architecture, code="modeling.Own"):
-    def write(folder):
-        write_classifier(folder)
-        folders.edit(
-            folder,
-            "config.json",
-            architectures=[architecture],
-            auto_map={"AutoModelForSequenceClassification": code},
-        )
-        return folder
-
-    return write
-
-
-def named_twice(folder):
-    return families.write_causal_family(folder.with_name("zerank-2-qwen3-reranker"), "Qwen3")
-
-
-def biased(folder):
-    def more(weights):
-        return {**weights, "projector.0.bias": weights["projector.0.weight"][:, 0].clone()}
-
-    return folders.edit_weights(families.write_listwise(folder), more)
-
-
-def cold(folder):
-    families.write_bidirectional(folder)
-    folders.edit(folder, "config.json", temperature=0)
-    return folder
-
-
-def unsaid(folder):
-    """A reranker with modules, without the file that says that it is one."""
-    folders.modular(folder)
-    (folder / "config_sentence_transformers.json").unlink()
-    return folder
-
-
-def truncated(folder):
-    path = families.write_listwise(folder) / "model.safetensors"
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return folder
-
-
-def disagreeing(folder):
-    """A classifier by one file, a bi-encoder by another."""
-    folders.embedder(folder)
-    folders.edit(folder, "config.json", architectures=["BertForSequenceClassification"])
-    return folder
-
-
-WRONG = {
-    "truncated": (truncated, "cannot be loaded: SafetensorError"),
-    "with another projector": (biased, "has projector.0.bias, which its family does not read"),
-    "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
-    "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
-    "tokens of another model": (untokened, "in place of '<.im_start.>', which its family needs"),
-    "without its projector": (projectorless, "has no projector.2.weight"),
-    "two families": (named_twice, "fits the descriptions of qwen3-reranker and zerank-2: name"),
-    "images, with a file": (
-        lambda folder: write_onnx(coded("JinaVLForRanking")(folder)),
-        "jina-reranker-m0, whose scores only code",
-    ),
-    "another temperature": (cold, "has temperature 0 in its config.json"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_models_are_refused_in_one_sentence(name, tmp_path):
-    write, message = WRONG[name]
-    folder = str(write(tmp_path / "model"))
-    with pytest.raises(ModelLoadError, match=message) as caught:
-        scorer_of(folder, backend="auto").warm_up()
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["monot5", "qwen3-reranker", "jina-reranker-v3"])
-def test_a_family_that_is_set_must_fit(tmp_path, name):
-    folder = str(write_classifier(tmp_path / "model"))
-    with pytest.raises(ModelLoadError, match=f"does not fit the family '{name}' "):
-        scorer_of(folder, family=name).warm_up()

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from family_models import write_chat_reranker
 from secondpass import ModelLoadError
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
@@ -11,7 +12,6 @@ from secondpass.scorers.engines import torch_runner
 from secondpass.scorers.engines.torch_pairs import TextPair, TorchModel
 from secondpass.scorers.hub import HubModel
 from secondpass.types import Candidate
-from tiny_models import write_chat_reranker
 
 
 class Encoder:

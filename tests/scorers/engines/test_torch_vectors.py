@@ -83,13 +83,8 @@ def loaded(folder, **settings):
     ("own", "base", "accepted"),
     [
         ({"model_type": "MultiVectorEncoder"}, {}, True),
-        ({"model_type": "ColBERT"}, None, True),
-        ({"query_prefix": "[Q] "}, {"architectures": ["BertModel"]}, True),
-        (None, {"architectures": ["HF_ColBERT"]}, True),
-        ({}, {"architectures": ["ColPaliForRetrieval"]}, True),
         ({"model_type": "SentenceTransformer"}, {"architectures": ["BertModel"]}, False),
         ({}, {"architectures": None}, False),
-        (None, {"architectures": ["BertForSequenceClassification"]}, False),
         (None, None, True),  # the loader reports that it is no model
     ],
 )

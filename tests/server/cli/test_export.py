@@ -1,4 +1,4 @@
-"""``secondpass export``: what it passes on and prints. `tests/scorers/engines` has the export."""
+"""``secondpass export``: what it passes on and prints. `tests/server/exporting` has the export."""
 
 import json
 import sys
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from secondpass.formats.errors import FormatError
-from secondpass.scorers.engines import exporting
-from secondpass.scorers.engines.agreement import Agreement
-from secondpass.scorers.engines.conversion import ExportError
-from secondpass.scorers.engines.exporting import Exported
 from secondpass_server.cli.export import read_pairs
+from secondpass_server.exporting import export as exporting
+from secondpass_server.exporting.agreement import Agreement
+from secondpass_server.exporting.conversion import ExportError
+from secondpass_server.exporting.export import Exported
 from tiny_architectures import word_pairs, write_architecture
 
 GOOD = Agreement(60, 4, 0.02, 0.01, 0.5, 1.0, 1.0)

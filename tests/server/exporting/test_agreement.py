@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from secondpass.scorers.engines.agreement import (
+from secondpass_server.exporting.agreement import (
     Agreement,
     agreement,
     kendall_tau,

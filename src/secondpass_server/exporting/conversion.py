@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from secondpass import SecondPassError
+from secondpass.scorers.shared import Backend, first_line, import_openvino, openvino_core
+from secondpass_server.exporting.agreement import Agreement
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
-
-from secondpass.errors import SecondPassError
-from secondpass.scorers.engines.agreement import Agreement
-from secondpass.scorers.engines.runtimes import Backend, import_openvino, openvino_core
-from secondpass.scorers.hub import first_line
-
-if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _OPSET = 17

@@ -13,26 +13,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from secondpass import InputError, ModelLoadError
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.processor import has_fast_bfloat16
-from secondpass.errors import InputError, ModelLoadError, with_article
-from secondpass.scorers.engines.agreement import (
+from secondpass.scorers.shared import (
+    MODULES,
+    Backend,
+    HubModel,
+    LightModel,
+    PairEngine,
+    Precision,
+    Requests,
+    TorchModel,
+    in_folder,
+    model_files,
+    read_facts,
+    recognise,
+)
+from secondpass.types import Progress
+from secondpass_server.exporting.agreement import (
     TOP,
     Agreement,
     agreement,
     by_query,
     sample_pairs,
 )
-from secondpass.scorers.engines.conversion import ExportError, convert, quiet
-from secondpass.scorers.engines.facts import read_facts
-from secondpass.scorers.engines.files import in_folder, model_files
-from secondpass.scorers.engines.light import LightModel
-from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
-from secondpass.scorers.engines.torch_pairs import TorchModel
-from secondpass.scorers.hub import HubModel
-from secondpass.scorers.recognition import recognise
-from secondpass.types import Progress
+from secondpass_server.exporting.conversion import ExportError, convert, quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -191,7 +197,7 @@ def _load(model: str) -> TorchModel:
     kind = type(encoder.model).__name__
     reason = ""
     if not kind.endswith("ForSequenceClassification"):
-        reason = f"is {with_article(kind)}, not a sequence classifier"
+        reason = f"is of the class {kind}, which is no sequence classifier"
     elif len(encoder) > 1:
         reason = f"has {len(encoder)} modules"
     elif encoder.default_prompt_name is not None:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from remembered_trace import remember
-from secondpass.scorers.engines.agreement import Agreement
-from secondpass.scorers.engines.conversion import ExportError, convert, quiet
-from secondpass.scorers.engines.exporting import export
+from secondpass_server.exporting.agreement import Agreement
+from secondpass_server.exporting.conversion import ExportError, convert, quiet
+from secondpass_server.exporting.export import export
 from tiny_architectures import CONFIGS, scores_of, word_pairs, write_architecture
 
 PAIRS = word_pairs(queries=2)
@@ -21,13 +21,10 @@ def _remembered_trace(monkeypatch):
     remember(monkeypatch)
 
 
-QUICK = {"bert", "modernbert"}
-
-
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long)
+        pytest.param(name, id=name, marks=() if name == "modernbert" else pytest.mark.long)
         for name in CONFIGS
     ],
 )
@@ -41,7 +38,7 @@ def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architec
         assert scores_of(folder, backend, PAIRS) == pytest.approx(expected, abs=2e-4)
 
 
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+@pytest.mark.parametrize("backend", ["onnx", pytest.param("openvino", marks=pytest.mark.long)])
 def test_int8_weights(tmp_path, backend):
     model = write_architecture(tmp_path / "model", "bert")
     plain = export(str(model), backend=backend, pairs=PAIRS)

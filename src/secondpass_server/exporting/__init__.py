@@ -1,0 +1,1 @@
+"""``secondpass export``: the file of a cross-encoder that runs without torch."""
