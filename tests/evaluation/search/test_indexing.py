@@ -1,15 +1,14 @@
 """What a build reads, keeps and leaves alone."""
 
 import hashlib
-import itertools
 import os
-import signal
+import subprocess
 import sys
 import threading
 
 import pytest
 
-from forked import IGNORES_FORKS, NEEDS_FORK, run_child
+from forked import NEEDS_FORK
 from letter_embedder import LetterEmbedder, ids
 from secondpass import InputError
 from secondpass_evaluation import FormatError, HybridRetriever
@@ -259,63 +258,83 @@ def test_readers_never_see_a_partial_index(docs, index) -> None:
     thread.join()
 
 
+_KILLS = '''
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+import bm25s
+from secondpass_evaluation.errors import IndexFaultError
+from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.indexing import build_index
+
+class Letters:
+    name = "letters"
+    def embed(self, texts):
+        counts = np.array([[text.count(one) for one in "abcdefgh"] for text in texts], float) + .01
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+root = Path(sys.argv[1])
+docs, index = root / "docs", root / "index"
+docs.mkdir()
+(docs / "a.txt").write_text("old")
+build_index(docs, root / "other", Letters())  # imports, once for all children
+if sys.argv[2] == "renewed":
+    build_index(docs, index, Letters())
+    (docs / "a.txt").write_text("newer")
 WATCHED = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir", "os.scandir"}
 
+def killed_at(number):
+    """Whether a build was killed, at the event of that number."""
+    child = os.fork()
+    if not child:
+        seen = 0
+        def hook(event, arguments):
+            nonlocal seen
+            if event in WATCHED and str(index) in str(arguments):
+                seen += 1
+                if seen == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(hook)
+        build_index(docs, index, Letters())
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
-def is_killed(docs, index, number) -> bool:
-    """Whether a build is killed where it opens, makes, moves or removes the file of a number."""
-
-    def build():
-        numbers = itertools.count(1)
-
-        def kill(event, arguments):
-            if event in WATCHED and str(index) in str(arguments) and next(numbers) == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(kill)
-        return build_index(docs, index, LetterEmbedder())
-
-    return os.WIFSIGNALED(os.waitpid(run_child(build), 0)[1])
-
-
-def text_in(index, *, stale_ok=True) -> str | None:
-    """The only text in an index; None if there is no index yet."""
+number, states = 1, []
+while killed_at(number):
+    number += 1
     try:
-        opened = open_index(index, LetterEmbedder(), stale_ok=stale_ok)
+        [found] = open_index(index, Letters(), stale_ok=True).retrieve("old newer", 5, "vector")
+        states.append(found.text)
     except FileNotFoundError:
-        return None
+        states.append("none yet")
     except IndexFaultError as error:
         assert "not an index" in str(error) or "indexing was interrupted" in str(error), error
-        return None
-    [found] = opened.retrieve("old newer", 5, "vector")
-    return found.text
+        states.append("none yet")
+    if states[-1] == "newer":
+        (docs / "a.txt").write_text("old")
+        build_index(docs, index, Letters())
+        (docs / "a.txt").write_text("newer")
+[found] = open_index(index, Letters()).retrieve("old newer", 5, "vector")
+states.append(found.text)
+assert len([*index.glob("parts-*")]) == 1, "what the killed have left is swept"
+print(*states, sep=",")
+'''
 
 
 @NEEDS_FORK
-@IGNORES_FORKS
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("old", "newer"), pytest.param(None, "old", marks=pytest.mark.long)],
-    ids=["renewed", "first"],
-)
-def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, before, after) -> None:
-    docs, index = tmp_path / "docs", tmp_path / "index"
-    docs.mkdir()
-
-    def reset():
-        if before:
-            (docs / "a.txt").write_text(before)
-            build_index(docs, index, LetterEmbedder())
-        (docs / "a.txt").write_text(after)
-
-    reset()
-    states: list[str | None] = []
-    while is_killed(docs, index, len(states) + 1):
-        states.append(text_in(index))
-        if states[-1] == after and before:
-            reset()
+@pytest.mark.parametrize(("what", "before", "after"), [
+    ("renewed", "old", "newer"),
+    pytest.param("first", "none yet", "old", marks=pytest.mark.long),
+])  # fmt: skip
+def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, what, before, after):
+    """Killed at every file that is opened, made, moved or taken away, one after the other."""
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLS, str(tmp_path), what],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    states = done.stdout.strip().split(",")
     assert len(states) > 20
     assert set(states) <= {before, after}
     assert states[0] == before
-    assert text_in(index, stale_ok=False) == after
-    assert len([*index.glob("parts-*")]) == 1, "what the killed have left is swept"
+    assert states[-1] == after

@@ -109,6 +109,14 @@ def test_long_texts_are_cut_as_the_authors_do(tmp_path, name):
     assert scorer.truncated("which cat?", texts) == [1, 2]
 
 
+def test_a_query_that_is_cut_is_reported(tmp_path):
+    write, formula, *_ = FAMILIES["zerank-1-small"]
+    folder = write(tmp_path / "zerank-1-small")
+    scorer, query = scorer_of(folder), "a cat " * 400  # of which the family reads 2,000 characters
+    assert scorer.score_pairs(query, ["dog"]) == pytest.approx(formula(folder, query, ["dog"]))
+    assert scorer.truncated(query, ["dog"]) == [0]
+
+
 def test_a_list_of_several_passes_is_joined(tmp_path):
     folder = families.write_listwise(tmp_path / "jina-reranker-v3")
     texts = [f"{number} {families.LONG * 3}" for number in range(15)] + [families.LONG * 9]

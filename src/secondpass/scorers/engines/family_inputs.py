@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from secondpass.concurrency.lazy import ForkLock
@@ -25,7 +25,7 @@ _UNLIMITED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The tokens of a pair or a block, the passages in it, and those that are not whole there.
+    """The tokens of a pair or a block, the passages in it, and those not read whole with the query.
 
     Token types are None if all are 0.
     """
@@ -86,11 +86,14 @@ class FamilyInputs:
     ) -> list[Rendered]:
         """The tokens of each pair."""
         with self._lock:
-            query = self._read(query, self._spec.query)[0]
-            return [
+            query, query_cut = self._read(query, self._spec.query)
+            rendered = [
                 self._pair(query, passage, index, instruction)
                 for index, passage in enumerate(passages)
             ]
+        if not query_cut:
+            return rendered
+        return [replace(pair, cut=pair.passages) for pair in rendered]
 
     def lists(
         self, query: str, passages: Sequence[str], instruction: str | None = None
