@@ -32,7 +32,7 @@ from secondpass.ranking.english import Measures, measure
 from secondpass.scorers.minilm import load_tokenizer
 from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run
 
-LISTS = Path(__file__).resolve().parents[1] / "tests/scorers/languages"
+LISTS = Path(__file__).resolve().parents[1] / "tests/ranking/languages"
 
 
 MALLARD = "{http://projectmallard.org/1.0/}"

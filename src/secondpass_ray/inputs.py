@@ -187,25 +187,27 @@ def _combined(hashes: Iterable[str]) -> str:
 
 
 class _Chunk(NamedTuple):
-    """Consecutive lines: the number of the first, from 1, and the number of those not blank."""
+    """Consecutive lines: the number of the first, from 1, of those not blank, and of bytes."""
 
     line: int
     rows: int
+    size: int
     raw: list[bytes]
 
 
-def _chunks(lines: Iterable[bytes], rows: int) -> Iterator[_Chunk]:
-    """Divide lines into those of blocks; only white space may be in none."""
+def _chunks(lines: Iterable[bytes], rows: int, *, keep: bool) -> Iterator[_Chunk]:
+    """Divide lines into those of blocks, kept or only counted; white space may be in none."""
     raw: list[bytes] = []
     line, count, size = 1, 0, 0
     for number, text in enumerate(lines, 1):
-        raw.append(text)
+        if keep:
+            raw.append(text)
         count += not is_blank(text)
         size += len(text)
         if count == rows or size >= BLOCK_BYTES:
-            yield _Chunk(line, count, raw)
+            yield _Chunk(line, count, size, raw)
             raw, line, count, size = [], number + 1, 0, 0
-    yield _Chunk(line, count, raw)
+    yield _Chunk(line, count, size, raw)
 
 
 def _objects(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -219,12 +221,16 @@ def _objects(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _line_blocks(name: str, source: str, first: int, rows: int, digest: Any) -> Iterator[Block]:
     """The blocks of a file that is not compressed, from row ``first`` on; updates its hash."""
+
+    def hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
+        for raw in lines:
+            digest.update(raw)
+            yield raw
+
     start = 0
     with open_file(name) as file:
-        for chunk in _chunks(_objects(name, file), rows):
-            text = b"".join(chunk.raw)
-            digest.update(text)
-            stop = start + len(text)
+        for chunk in _chunks(_objects(name, hashed(file)), rows, keep=False):
+            stop = start + chunk.size
             if chunk.rows:
                 yield Block(name, source, LINES, start, stop, chunk.line, first, chunk.rows)
             first, start = first + chunk.rows, stop
@@ -234,7 +240,7 @@ def _copied(
     folder: str, source: str, lines: Iterable[bytes], first: int, rows: int
 ) -> Iterator[Block]:
     """Copy lines to a folder, and yield their blocks. ``source`` is their name in messages."""
-    for chunk in _chunks(lines, rows):
+    for chunk in _chunks(lines, rows, keep=True):
         if chunk.rows:
             name = f"input-{first:012d}.jsonl"
             text = b"".join(raw if raw.endswith(b"\n") else raw + b"\n" for raw in chunk.raw)

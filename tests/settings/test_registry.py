@@ -86,6 +86,9 @@ UNKNOWN = [
     "./rerank",
     "/models/rerank",
     "~/rerank",
+    "openai/",
+    "azure/",
+    "cohere/",
     "",
     "rerank",
 ]

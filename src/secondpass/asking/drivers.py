@@ -244,7 +244,11 @@ class _InTurn:
             self.shares = False
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
-        """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait."""
+        """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
+
+        Raises:
+            OverloadedError: its ranking is refused.
+        """
         pairs = sum(len(documents) for _, documents in self._call.requests)
         self._turn = self._sharing.take(self._call.ledgers[0].claim, pairs, wake, loop)
         return self._turn.state == "waiting"

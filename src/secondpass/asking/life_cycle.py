@@ -17,7 +17,15 @@ from secondpass.ranking.scoring import ScorerMethod
 def check_methods(
     methods: Sequence[Method], limits: Limits, cache: ResponseCache | None, log_level: str
 ) -> None:
-    """Check prices, the cache and packages; log each method that lacks some if another can run."""
+    """Check that methods can be used with these limits and this cache.
+
+    Each that lacks packages, while another can run, is logged.
+
+    Raises:
+        ConfigurationError: a language model has no prices, for a cost limit; or there is a cache,
+            and no answer could be stored.
+        MissingExtraError: all methods lack packages.
+    """
     if limits.cost is not None:
         check_prices(methods)
     if cache is not None and not any(map(is_storable, services(methods))):
@@ -42,9 +50,12 @@ def check_prices(methods: Iterable[Method]) -> None:
 
 
 def services(methods: Iterable[Method]) -> Iterator[Any]:
-    """The services that methods ask; None for each method that does not state its services."""
+    """The services that methods ask; None for each method that does not state its services.
+
+    Scorers ask none. A method that runs others has these as ``methods``.
+    """
     for method in methods:
-        if parts := getattr(method, "methods", None):  # that it runs
+        if parts := getattr(method, "methods", None):
             yield from services(parts)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
@@ -59,7 +70,11 @@ def is_storable(service: Any) -> bool:
 
 
 def check_installed(methods: Iterable[Method]) -> list[MissingExtraError | None]:
-    """For each method, the error if its packages are missing; raises the first if all are."""
+    """For each method, the error if its packages are missing.
+
+    Raises:
+        MissingExtraError: all methods lack packages; this is the error of the first.
+    """
     errors = [_missing(method) for method in methods]
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
@@ -80,7 +95,11 @@ def runnable(stages: Sequence[Stage]) -> Stage:
 
 
 def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
-    """Load the first method that can be loaded, or raise; return whether it is the first of all."""
+    """Load the models of the first method that can be loaded; return whether it is the first.
+
+    Raises:
+        ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
+    """
     first_error: Exception | None = None
     for method in methods:
         try:
@@ -95,11 +114,13 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
 
 
 def close_all(methods: Iterable[Method]) -> None:
+    """Release the models and connections of all methods."""
     for method in methods:
         call_if_present(inner(method), "close")
 
 
 def call_if_present(owner: object, name: str) -> None:
+    """Call an optional method."""
     function = getattr(owner, name, None)
     if function is not None:
         function()

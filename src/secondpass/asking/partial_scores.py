@@ -27,9 +27,13 @@ class BatchScores:
         self._lock = threading.Lock()
 
     def add(self, batch: object) -> bool:
-        """Add a batch of (0, index of the document, score); False if scores were taken before.
+        """Add all scores of a batch; False, without adding them, if scores were taken before.
 
-        Of a batch that raises a MethodError nothing is added; a document with two scores has none.
+        A batch has tuples (0, index of the document, score).
+
+        Raises:
+            MethodError: the batch has another form, or a document that is unknown or was scored
+                before. Nothing is added, and documents with two scores have none.
         """
         if not isinstance(batch, Iterable):
             message = f"score_batches yielded {with_article(type(batch).__name__)}, not a list"
@@ -63,6 +67,7 @@ class BatchScores:
 
     @property
     def has_scores(self) -> bool:
+        """Whether there is a score that can be used."""
         with self._lock:
             return any(map(is_finite, self._scores.values()))
 
@@ -73,6 +78,7 @@ class BatchScores:
         return PartialScores(self._scores, self._error)
 
     def _read(self, row: Any) -> tuple[int, Any]:
+        """The index of the document, and its score."""
         try:
             request, document, score = row
             indices = operator.index(request), operator.index(document)
@@ -100,7 +106,11 @@ class LatestLists:
         self._lock = threading.Lock()
 
     def add(self, lists: object) -> bool:
-        """Replace the lists, if they are valid; False if they were taken before."""
+        """Replace the lists; False, without replacing them, if they were taken before.
+
+        Raises:
+            MethodError: these are not lists of scores for the requests. Nothing is replaced.
+        """
         latest = read_lists(lists, self._lengths)
         with self._lock:
             if not self.taken:
@@ -119,7 +129,10 @@ class LatestLists:
         return any(one.original == 1 or any(map(is_finite, one.scores)) for one in lists)
 
     def take(self) -> list[PartialList] | MethodError:
-        """The latest lists, or an error: if there are none, or the scorer failed for several."""
+        """Return the latest lists. They are not replaced afterwards.
+
+        A MethodError if there are none, or if the scorer failed and there are several requests.
+        """
         with self._lock:
             self.taken = True
         error = self._error
@@ -131,10 +144,14 @@ class LatestLists:
 
 
 def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
-    """Copy and validate what ``score_lists`` yields, except for the scores; may raise MethodError.
+    """Copy and validate what ``score_lists`` yields, except for the scores.
 
     Invalid issues, weights and spans are dropped, with an issue. ``lengths`` are the characters of
     each document of each request.
+
+    Raises:
+        MethodError: it is not a list with one :class:`ListScores` per request, or one of these does
+            not have as many scores as there are documents.
     """
     results = to_list(lists, len(lengths))
     return [_read_list(result, sizes) for result, sizes in zip(results, lengths, strict=True)]

@@ -121,7 +121,10 @@ class DryRun:
 
 
 def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
-    """Run a plan to its end without calling anything, within the limits of the ledger."""
+    """Run a plan to its end without calling anything, within the limits of the ledger.
+
+    The deadline is kept to if the ledger has ``seconds_per_call``.
+    """
     run = DryRun()
     result: Any = None
     try:

@@ -37,9 +37,13 @@ class NotStorableError(Exception):
 
 
 def service_key(service: object, namespace: str = "") -> bytes:
-    """The part of a key that all questions to a service share; may raise a NotStorableError.
+    """The part of a key that is the same for all questions to a service.
 
     It includes the version of secondpass, because a new version may read replies differently.
+    Answers of different namespaces have different keys.
+
+    Raises:
+        NotStorableError: the service has no ``cache_key``, or one of other than plain values.
     """
     try:
         key = getattr(service, "cache_key", None)
@@ -150,7 +154,8 @@ class ResponseCache:
     def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
         """The cache of a run that can be resumed, without limits of size and age.
 
-        It finds no answers since ``before``, so that equal questions of one run are all asked.
+        Answers of another namespace are not returned, nor those stored since the time ``before``,
+        so that equal questions of one run are all asked.
         """
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
         cache._namespace, cache._store.found_before = namespace, before
@@ -221,6 +226,7 @@ class ResponseCache:
         self._report(books)
 
     def delete(self) -> None:
+        """Close and remove the file."""
         self._store.delete()
 
     def close(self) -> None:

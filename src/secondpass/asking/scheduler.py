@@ -116,6 +116,7 @@ class StartQuestions:
     gate: Gate
 
     def failed(self, error: MethodError) -> list[Answer[Any]]:
+        """An answer with this error for each question."""
         return [Answer(error=error)] * len(self.effect.questions)
 
 
@@ -244,6 +245,7 @@ class _Scoring:
     raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
 
     def offers(self, name: str) -> bool:
+        """Whether the scorer has this optional method."""
         return callable(member(self.effect.scorer, name, None))
 
     @property
@@ -376,7 +378,10 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
 
 
 def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
-    """Split texts into calls: one for all; with a deadline, ``at_most`` texts, except of lists."""
+    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call.
+
+    Lists are never split.
+    """
     in_parts = any(scoring.ledger.timed for scoring in group) and not group[0].in_lists
     limit = (group[0].effect.at_most if in_parts else None) or sys.maxsize
     calls: list[list[_Slice]] = []

@@ -8,7 +8,11 @@ from secondpass.errors import InputError, with_article
 
 
 def check_callback(name: str, function: object) -> None:
-    """Raise an InputError if a function cannot be called, or has to be awaited. None is none."""
+    """Check a function before it is called for the first time. None is no function.
+
+    Raises:
+        InputError: it cannot be called, or would have to be awaited.
+    """
     if function is None:
         return
     if not callable(function):

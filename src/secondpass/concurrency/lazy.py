@@ -106,6 +106,7 @@ class Lazy(Generic[T]):
         self._failure: tuple[float, ModelLoadError] | None = None
 
     def get(self) -> T:
+        """The value, created if necessary."""
         self._renew_after_fork()
         value = self._value
         if value is not None:
@@ -126,6 +127,7 @@ class Lazy(Generic[T]):
 
     @property
     def loaded(self) -> T | None:
+        """The value if it was created already, else None."""
         self._renew_after_fork()
         return self._value
 

@@ -84,7 +84,10 @@ class Abandonable(Generic[T]):
 
 
 def check_abandoned(owner: object, allowed: int) -> None:
-    """Raise AbandonedCallsError if as many abandoned calls of an owner or of its kind still run."""
+    """Raise AbandonedCallsError if as many abandoned calls of an owner, or of its kind, still run.
+
+    Of its kind there may be a few times as many.
+    """
     if len(_abandoned) < allowed:  # the usual case
         return
     owner = _owner_of(owner)
@@ -129,8 +132,10 @@ class Call(Abandonable[T]):
         self.leave()
 
     def ended(self, within: float = 0.0) -> bool:
-        """Whether the call has ended, after waiting up to ``within`` seconds."""
-        # Threads of a parent process do not survive a fork.
+        """Whether the call has ended, after waiting up to ``within`` seconds.
+
+        A call of a parent process has ended: threads do not survive a fork.
+        """
         return self._process != os.getpid() or self._ended.wait(within)
 
     def leave(self) -> None:

@@ -34,6 +34,7 @@ class Portal:
 
     @property
     def is_open(self) -> bool:
+        """Whether the portal's thread is running."""
         return self._thread.is_alive()
 
     @property

@@ -34,7 +34,11 @@ def usable_cpus() -> int:
 def cpu_limit(
     root: Path = Path("/sys/fs/cgroup"), process: Path = Path("/proc/self/cgroup")
 ) -> float:
-    """The CPU limit of the control groups of ``process``, mounted at ``root``, in cores."""
+    """The CPU limit of the control group in cores; infinity without one.
+
+    ``root`` is where control groups are mounted, ``process`` the file with the groups of this
+    process.
+    """
     limits = [math.inf]
     try:
         lines = process.read_text().splitlines()

@@ -35,7 +35,10 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     Cancellation returns at once and leaves the thread running. Unlike threads of an executor, these
     are unlimited in number, and neither the event loop nor the process waits for them at its end:
-    what may hang needs :func:`in_thread_of`. A StopIteration or an exit becomes a RuntimeError.
+    what may hang needs :func:`in_thread_of`.
+
+    Raises:
+        RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -78,7 +81,12 @@ def _close(result: object) -> None:
 
 
 async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
-    """:func:`in_thread` for a user's function, unless too many of its calls were abandoned."""
+    """:func:`in_thread` for a call of a user's function or object, which may hang.
+
+    Raises:
+        AbandonedCallsError: as many of its calls were abandoned, and still run, as a ranking may
+            make at once.
+    """
     check_abandoned(owner, ALLOWED.get())
     work = Abandonable(call, owner)
     try:
@@ -129,8 +137,11 @@ async def with_timeout(
     """Await ``work`` for a time. Unlike ``asyncio.wait_for`` this waits for no cancelled work.
 
     ``more_seconds`` is asked when ``seconds`` have passed. The work counts as an abandoned call of
-    its owner, if it has one, while it ignores its cancellation. It becomes a RuntimeError if other
-    code cancels it, or it raises an exit.
+    its owner, if it has one, while it ignores its cancellation.
+
+    Raises:
+        TimeoutError: the work takes longer.
+        RuntimeError: the work was cancelled by other code, or raised an exit.
     """
     task = asyncio.ensure_future(_shielded(work))
     # The caller may be cancelled at the moment at which the task fails.

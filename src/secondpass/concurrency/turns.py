@@ -27,6 +27,8 @@ WIDTH = min(32, usable_cpus() + 4)
 
 
 class Turns:
+    """The turns of one scorer."""
+
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width)
         self._lock = ForkLock(reentrant=True)
@@ -83,7 +85,11 @@ class Turns:
             turn.wake()
 
     def end(self, turn: Turn, now: float, *, scored: bool) -> None:
-        """End a turn, in which its pairs may have been scored, or stop waiting for it."""
+        """End a turn, or stop waiting for it.
+
+        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs or
+        was interrupted.
+        """
         with self._lock:
             if turn.state == "running" and self._process == os.getpid() and scored:
                 self.admission.learn(turn.pairs, now - turn.began)
@@ -95,6 +101,8 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Turn:
+    """The turn of one call."""
+
     claim: Claim
     rank: int  # of the first of its pairs
     pairs: int
@@ -110,9 +118,11 @@ class Turn:
         return self.loop is not None and not self.loop.is_running()
 
     def is_late(self, now: float, seconds_per_pair: float) -> bool:
-        """Whether its pairs could not be scored in time."""
+        """Whether its pairs could not be scored in time.
+
+        The first call of a ranking is tried, or a single slow call would prevent all further ones.
+        """
         latest = self.claim.latest(self.rank)
-        # The first call is always tried, or a single slow call would prevent all further ones.
         needed = self.pairs * seconds_per_pair if self.claim.begun else 0.0
         return now + needed >= latest
 
@@ -134,7 +144,11 @@ class Sharing:
         wake: Callable[[], None],
         loop: AbstractEventLoop | None,
     ) -> Turn:
-        """Ask for the turn of the next texts; raises an OverloadedError. Calls ``claim`` once."""
+        """Ask for the turn of the next texts; ``claim`` is called once.
+
+        Raises:
+            OverloadedError: the ranking is refused.
+        """
         now = time.monotonic()
         if self.claim is None and self.error is None:
             self.claim = claim()

@@ -80,8 +80,8 @@ def log_exception(error: BaseException, source: str) -> None:
         _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)
 
 
-_PARTS = r"(, then | by )"
-"""Between the names of models within that of a method, as in ``a, then graded by b``."""
+_PARTS = r"(, then (?:\w+ by )?|^\w+ by )"
+"""Before the names of models within that of a method, as in ``a, then graded by b``."""
 
 _PATH = r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\"
 """How a path begins, on any system. Names of models on a hub have a separator, too."""
@@ -97,6 +97,13 @@ def without_folders(method: str) -> str:
 
 
 def _last_part(name: str) -> str:
-    if re.match(_PATH, name) or ("/" in name and Path(name).is_dir()):
+    if re.match(_PATH, name) or ("/" in name and _is_folder(name)):
         return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name
     return re.sub(_FOLDERS, "", name)
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # such as a name that is too long for a file
+        return False

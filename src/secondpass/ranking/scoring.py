@@ -228,7 +228,10 @@ def to_float(value: object) -> float | None:
         number = float(value)  # type: ignore[arg-type]
         # Booleans of numpy and torch are not instances of bool.
         dtype = getattr(value, "dtype", None)
-        is_boolean = getattr(dtype, "kind", "") == "b" or str(dtype) == "torch.bool"
+        if dtype is None:
+            return number
+        kind = getattr(dtype, "kind", None)  # torch's types have none, and their names take longer
+        is_boolean = kind == "b" or (kind is None and str(dtype) == "torch.bool")
     except OverflowError:
         return math.inf
     except Exception:  # a foreign __float__ may raise anything

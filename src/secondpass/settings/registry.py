@@ -174,16 +174,17 @@ def _language_model(name: str) -> dict[str, str] | None:
     """The settings of a language model, as far as its name tells them."""
     if _LOCAL_MODEL.match(name):
         return {"type": "openai", "model": name, "base_url": _OWN}
-    if name.startswith("azure/"):
-        return {"type": "openai", "model": name.removeprefix("azure/"), "base_url": _OWN}
+    owner, _, model = name.partition("/")
+    if owner == "azure" and model:
+        return {"type": "openai", "model": model, "base_url": _OWN}
     return _by_beginning(name, "type", _LANGUAGE_MODELS)
 
 
 def _by_beginning(name: str, setting: str, values: Mapping[str, str]) -> dict[str, str] | None:
     """The model of this name, and the setting whose values are known by how names begin."""
     for start, value in values.items():
-        if name.startswith(start):
-            model = name.removeprefix(start) if start.endswith("/") else name
+        model = name.removeprefix(start) if start.endswith("/") else name
+        if name.startswith(start) and model:
             return {setting: value, "model": model}
     return None
 

@@ -29,11 +29,14 @@ class Connection:
     """One connection, for one thread at a time, until an error of SQLite.
 
     It does not outlive a fork, as SQLite requires.
+
+    Attributes:
+        inode: device and inode of the file, from the beginning until it is closed; else None.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.inode = inode_of(path)  # from the beginning until it is closed
+        self.inode = inode_of(path)
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
@@ -170,11 +173,14 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
 
 
 class WrongFileError(Exception):
-    """A file is not of the expected layout, or of another user."""
+    """A file is not of the expected layout, or of another user.
+
+    ``version`` is that of its schema if it is of the same kind, else None.
+    """
 
     def __init__(self, reason: str, version: int | None = None) -> None:
         super().__init__(reason)
-        self.version = version  # of its schema, if it is of the same kind
+        self.version = version
 
 
 def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
@@ -220,6 +226,10 @@ def prepare(path: Path, layout: Layout) -> None:
     """Create the file if it does not exist or is empty, and check its layout.
 
     Only its owner can read and write it: a new file has the mode 0600, and an existing one gets it.
+
+    Raises:
+        sqlite3.Error | OSError: it is damaged, or cannot be used.
+        WrongFileError: it is something else, of another version, or of another user.
     """
     deadline = time.monotonic() + _OPEN_WITHIN
     while True:

@@ -38,8 +38,15 @@ class Store(Generic[V]):
     Threads of the caller use :meth:`get_many` and :meth:`put_many`. Event loops use :meth:`read`,
     :meth:`write_soon` and :meth:`written`, which wait for the file in other threads.
 
+    Args:
+        path: of the file; relative to the current working directory.
+        layout: of the file.
+        max_bytes: maximum size of the file.
+        max_age: seconds after which a value is no longer returned; None for no limit.
+
     Attributes:
-        found_before: a value of :func:`time.time`; only values stored before it are returned.
+        found_before: only values stored before this value of :func:`time.time` are returned; None
+            returns all.
     """
 
     def __init__(
@@ -144,7 +151,10 @@ class Store(Generic[V]):
             raise OSError(f"{self._path.name!r} is not removed: {error}") from None
 
     def issues(self) -> list[Issue]:
-        """What is wrong with the file, for a report. A file that was set aside is in the first."""
+        """What is wrong with the file, for a report.
+
+        ``cache_set_aside`` is in the first report after it only.
+        """
         late = self._failures.pop("wait", None)
         failures = dict.fromkeys(filter(None, [late, *list(self._failures.values())]))
         kind = self._layout.name
@@ -187,7 +197,10 @@ class Store(Generic[V]):
         return result
 
     async def _in_thread(self, kind: str, call: Callable[[], T], seconds: float | None) -> T | None:
-        """The result of a call in a thread; None if it, or the last of its kind, takes too long."""
+        """The result of a call in a thread; None if it takes too long.
+
+        At once while an earlier call of the same kind, read or write, is still running.
+        """
         from secondpass.concurrency.threads import in_thread, with_timeout
 
         if seconds == 0:

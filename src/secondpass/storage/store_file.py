@@ -50,6 +50,16 @@ class StoreFile:
     """A file with two connections, for any number of threads, and for forked children.
 
     Its methods raise a StoreFileError if the file cannot be used.
+
+    Args:
+        path: of the file; created if it does not exist, readable by its owner only.
+        layout: of the file.
+        max_bytes: maximum size of the file, without SQLite's log of up to 4 MB.
+        max_age: seconds after which a value is no longer returned, if ``layout`` has the time of
+            writing; None for no limit.
+
+    Attributes:
+        set_aside: the new name of a file that was damaged or outdated; None if there was none.
     """
 
     def __init__(
@@ -57,9 +67,9 @@ class StoreFile:
     ) -> None:
         self._path = path
         self._layout = layout
-        self._max_bytes = max_bytes  # without SQLite's log of up to 4 MB
-        self._max_age = max_age  # in seconds
-        self.set_aside: str | None = None  # the new name of a file that was damaged or outdated
+        self._max_bytes = max_bytes
+        self._max_age = max_age
+        self.set_aside: str | None = None
         self._read_again: dict[bytes, None] = {}
         self._size, self._size_until, self._page_size = 0, 0.0, 0
         self._lock = ForkLock()
@@ -186,7 +196,10 @@ class StoreFile:
     # ------------------------------------------------------------------ the file
 
     def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work`` with a connection; once more after a useless file was replaced."""
+        """The result of ``work`` with a connection; once more after a useless file was replaced.
+
+        ``number`` is that of the connection: _READ or _WRITE.
+        """
         self._check(number)
         try:
             opened = None
@@ -232,6 +245,7 @@ class StoreFile:
         return False
 
     def _open(self) -> tuple[Connection, Connection]:
+        """The connections to read and to write."""
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one

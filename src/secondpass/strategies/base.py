@@ -64,7 +64,8 @@ def error_message(error: MethodError) -> str:
 def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan[list[Answer[T]]]:
     """Ask questions side by side, as one round.
 
-    Without one that cannot be made, as its prompt does not fit into the context window.
+    A question whose maker raises a MethodError, because its prompt does not fit into the context
+    window, has an answer with that error; the others are asked.
     """
     questions: list[Question[Any, T]] = []
     failed: dict[int, Answer[T]] = {}
@@ -125,9 +126,12 @@ def why_missing(*, cut: bool) -> str:
 def merge_batches(
     count: int, answers: Mapping[range, Answer[BatchScores]], *, word: str, issues: IssueCollector
 ) -> Judgement:
-    """Merge the scores of all batches of a task; ``word`` is what issues call a number.
+    """Merge the scores of all batches of a task, whose answers are by the indices of each.
 
-    A MethodError is raised if no batch has an answer, or one has scores on another scale.
+    ``word`` is the name of a number in issues, such as ``score``.
+
+    Raises:
+        MethodError: no batch has an answer, or one has scores on another scale.
     """
     for answer in answers.values():
         if answer.error is None:
@@ -165,10 +169,14 @@ def merge_batches(
 
 
 class LLMStrategy:
-    """Base class of strategies that ask a language model."""
+    """Base class of strategies that ask a language model.
 
-    kind: ClassVar[str]  # for their name
-    role: ClassVar[str]  # this and the instruction are the defaults of their prompts
+    Subclasses set ``kind``, for their name, and ``role`` and ``instruction``, the defaults of their
+    prompts.
+    """
+
+    kind: ClassVar[str]
+    role: ClassVar[str]
     instruction: ClassVar[str]
     takes_instruction: ClassVar[bool] = True
 
@@ -177,6 +185,7 @@ class LLMStrategy:
 
     @property
     def name(self) -> str:
+        """The method's name in reports."""
         return f"{self.kind} by {self.llm.name}"
 
     @cached_property
@@ -186,15 +195,19 @@ class LLMStrategy:
 
     @property
     def language_models(self) -> list[LLM]:
+        """The language model, in a list."""
         return [self.llm]
 
     def check_installed(self) -> None:
+        """Raise a MissingExtraError unless the packages of the language model are installed."""
         call_if_present(self.llm, "check_installed")
 
     def warm_up(self) -> None:
+        """Load what the language model needs for its first call."""
         call_if_present(self.llm, "warm_up")
 
     def close(self) -> None:
+        """Close the language model's connections."""
         call_if_present(self.llm, "close")
 
 
@@ -214,7 +227,10 @@ def ask_batches(
     batches: Sequence[range],
     issues: IssueCollector,
 ) -> Plan[dict[range, Answer[T]]]:
-    """Ask a question about each batch, and about the halves of those that are refused."""
+    """Ask a question about each batch, and about the halves of those that are refused.
+
+    ``question`` builds the question about some texts of the task; it may raise a MethodError.
+    """
 
     def ask(parts: Sequence[range], repairs: bool) -> Plan[Mapping[range, Answer[T]]]:
         def made(part: range) -> Question[Any, T]:
@@ -256,7 +272,10 @@ def ask_in_halves(
 
 
 def repairing(question: Question[Any, T]) -> Question[Any, T]:
-    """The question as a repair: neither is it repaired itself, nor are its passages shortened."""
+    """The question, as one about a part of a refused one: it counts as a repair.
+
+    It is neither repaired itself, nor are its passages shortened.
+    """
     return replace(question, repairs=True, shrink=lambda: None)
 
 

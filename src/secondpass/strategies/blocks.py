@@ -97,7 +97,8 @@ class Blocks(OrderStrategy):
     def _affordable(self, task: Task, groups: Groups) -> tuple[int, bool]:
         """How many of the first candidates the limits allow to be ordered, at least 2.
 
-        And whether the last question is asked. Without it, they may allow more than one block.
+        And whether the last question is among those: without it, a limit that is too low for more
+        than one block with it may allow more.
         """
         count = len(task.texts)
         left = task.call.limits_left()

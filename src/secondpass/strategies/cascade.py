@@ -200,7 +200,10 @@ class _State:
         self.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
-        """Put what a stage was given first, by its scores; the rest keeps its order."""
+        """Put what a stage was given first, by its scores; the rest keeps its order.
+
+        Those that failed calls left unjudged are merged with the scored ones.
+        """
         for issue in judgement.issues:
             positions = tuple(indices[position] for position in issue.positions)
             self.issues.append(replace(issue, positions=positions, method=issue.method or name))

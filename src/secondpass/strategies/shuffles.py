@@ -167,7 +167,7 @@ class SideBySide(Call):
         return self._call.limits_left()
 
     def results(self, plans: Sequence[Plan[T]]) -> Plan[dict[int, T | MethodError]]:
-        """What each plan returned or raised, by its index; abandoned ones are absent."""
+        """What each plan, of one or more, returned or raised; abandoned ones are absent."""
         results: dict[int, T | MethodError] = {}
         running = self._running = dict.fromkeys(range(len(plans)))
         answers: dict[int, list[Answer[Any]] | None] = {**running}
@@ -213,7 +213,7 @@ def _mean(scores: Sequence[float]) -> float | None:
 
 
 def _joint_ranks(scores: Sequence[Sequence[float]]) -> list[float | None]:
-    """Scores of the kind ``rank``, by the mean reciprocal ranks of each candidate in the runs."""
+    """Scores of the kind ``rank``, by mean reciprocal ranks; equal means keep the input order."""
     count = len(scores)
     means = {
         index: fmean(1 / (_K + 1 + round(count * (1 - score))) for score in values)
