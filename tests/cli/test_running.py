@@ -60,6 +60,10 @@ def test_output_is_utf8_whatever_the_locale_says():
     assert answer["query"] == "ß"
     error = told.stderr.decode("utf-8")
     assert (told.returncode, "is not JSON" in error, "\x1b" in error) == (1, True, False)
+    told = process(
+        "rerank", "-p", "lexical", "-q", "ß", stdin=json.dumps(candidate).encode(), **env
+    )
+    assert json.loads(told.stdout)["query"] == "ß"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")

@@ -24,7 +24,7 @@ from secondpass_evaluation.search.index_files import (
     rebuild_command,
     source_files,
 )
-from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
+from secondpass_evaluation.search.retrieval import HybridRetriever, Mode, Parts
 from secondpass_evaluation.search.selection import MANIFEST, selection_of
 
 
@@ -36,9 +36,18 @@ class Index(HybridRetriever):
             ``stale_ok``.
     """
 
-    folder: Path
-    manifest: Mapping[str, Any]
-    changes: tuple[str, ...]
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        parts: Parts,
+        embedder: NamedEmbedder | None,
+        *,
+        depth: int,
+        changes: tuple[str, ...],
+    ) -> None:
+        self.folder, self.manifest, self.changes = folder, manifest, changes
+        self._take(parts, embedder, depth)
 
     def prepare(self, mode: Mode) -> None:
         """Load the model that a mode needs.
@@ -127,9 +136,7 @@ def _open(
     except Exception as error:  # another version of bm25s may raise anything
         problem = f"cannot be loaded ({type(error).__name__}); bm25s may be of another version"
         raise IndexFaultError(str(folder), problem, rebuild) from error
-    index = Index.from_parts(parts, embedder, depth=depth)
-    index.folder, index.manifest, index.changes = folder, manifest, tuple(stale)
-    return index
+    return Index(folder, manifest, parts, embedder, depth=depth, changes=tuple(stale))
 
 
 def _matching_embedder(

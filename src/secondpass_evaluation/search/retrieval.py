@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import check_numbers
@@ -110,21 +110,24 @@ class HybridRetriever:
         )
         self._vectors = embed_checked(embedder, list(rows)) if embedder is not None else None
 
-    @classmethod
+    @staticmethod
     def from_parts(
-        cls, parts: Parts, embedder: Embedder | None = None, *, depth: int = 100
-    ) -> Self:
+        parts: Parts, embedder: Embedder | None = None, *, depth: int = 100
+    ) -> HybridRetriever:
         """Create a retriever, without a stemmer, from the parts of another."""
-        retriever = cls.__new__(cls)
-        retriever.corpus = parts.corpus
-        retriever.embedder = embedder
-        check_numbers(depth=(depth, 1))
-        retriever.depth = depth
-        retriever.stem = None
-        retriever._index = parts.words
-        retriever._row_of = parts.row_of
-        retriever._vectors = parts.vectors
+        retriever = HybridRetriever.__new__(HybridRetriever)
+        retriever._take(parts, embedder, depth)
         return retriever
+
+    def _take(self, parts: Parts, embedder: Embedder | None, depth: int) -> None:
+        self.corpus = parts.corpus
+        self.embedder = embedder
+        check_numbers(depth=(depth, 1))
+        self.depth = depth
+        self.stem = None
+        self._index = parts.words
+        self._row_of = parts.row_of
+        self._vectors = parts.vectors
 
     @property
     def parts(self) -> Parts:

@@ -92,18 +92,18 @@ class Keys:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a request, and what its answer says."""
+    """The bounds of a ranking, and what its answer says."""
 
     deadline: Annotated[
         float | None,
         typer.Option(
             min=0.001,
             metavar="SECONDS",
-            help="Time limit of a request; the answer is then the best order so far.",
+            help="Time limit of a ranking; the answer is then the best order so far.",
         ),
     ] = None
     max_candidates: Annotated[
-        int, typer.Option(min=1, help="Maximum number of candidates in a request.")
+        int, typer.Option(min=1, help="Maximum number of candidates of a ranking.")
     ] = 1000
     max_characters: Annotated[
         int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
