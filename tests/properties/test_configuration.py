@@ -214,7 +214,8 @@ CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 
 NOT_IN_A_SCHEMA = re.compile(
     r"cannot make scores of kind|give one of them|names a tier twice|is not one of the tiers"
-    r"|no ordering is named|no preset is named .* environment variable|is required|has no such|cannot be set|is not supported|self-hosted"
+    r"|no ordering is named|no preset is named .* environment variable|is required|has no such"
+    r"|cannot be set|is not supported|self-hosted"
     r"|not supported by this"
     r"|must be larger than at_least|names a field twice"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
