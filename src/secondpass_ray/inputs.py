@@ -12,7 +12,7 @@ import hashlib
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -187,27 +187,27 @@ def _combined(hashes: Iterable[str]) -> str:
 
 
 class _Chunk(NamedTuple):
-    """Consecutive lines: the number of the first, from 1, of those not blank, and of bytes."""
+    """Consecutive lines: the number of the first, from 1, that of those not blank, the bytes."""
 
     line: int
     rows: int
     size: int
-    raw: list[bytes]
 
 
-def _chunks(lines: Iterable[bytes], rows: int, *, keep: bool) -> Iterator[_Chunk]:
-    """Divide lines into those of blocks, kept or only counted; white space may be in none."""
-    raw: list[bytes] = []
+def _chunks(lines: Iterable[bytes], rows: int, read: Callable[[bytes], object]) -> Iterator[_Chunk]:
+    """Divide lines, each of which is passed on when it is read, into those of blocks.
+
+    Only white space may be in none.
+    """
     line, count, size = 1, 0, 0
     for number, text in enumerate(lines, 1):
-        if keep:
-            raw.append(text)
+        read(text)
         count += not is_blank(text)
         size += len(text)
         if count == rows or size >= BLOCK_BYTES:
-            yield _Chunk(line, count, size, raw)
-            raw, line, count, size = [], number + 1, 0, 0
-    yield _Chunk(line, count, size, raw)
+            yield _Chunk(line, count, size)
+            line, count, size = number + 1, 0, 0
+    yield _Chunk(line, count, size)
 
 
 def _objects(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -221,15 +221,9 @@ def _objects(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _line_blocks(name: str, source: str, first: int, rows: int, digest: Any) -> Iterator[Block]:
     """The blocks of a file that is not compressed, from row ``first`` on; updates its hash."""
-
-    def hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
-        for raw in lines:
-            digest.update(raw)
-            yield raw
-
     start = 0
     with open_file(name) as file:
-        for chunk in _chunks(_objects(name, hashed(file)), rows, keep=False):
+        for chunk in _chunks(_objects(name, file), rows, digest.update):
             stop = start + chunk.size
             if chunk.rows:
                 yield Block(name, source, LINES, start, stop, chunk.line, first, chunk.rows)
@@ -240,14 +234,16 @@ def _copied(
     folder: str, source: str, lines: Iterable[bytes], first: int, rows: int
 ) -> Iterator[Block]:
     """Copy lines to a folder, and yield their blocks. ``source`` is their name in messages."""
-    for chunk in _chunks(lines, rows, keep=True):
+    ended = (raw if raw.endswith(b"\n") else raw + b"\n" for raw in lines)
+    copy: list[bytes] = []
+    for chunk in _chunks(ended, rows, copy.append):
         if chunk.rows:
             name = f"input-{first:012d}.jsonl"
-            text = b"".join(raw if raw.endswith(b"\n") else raw + b"\n" for raw in chunk.raw)
-            write_whole(folder, name, text)
+            write_whole(folder, name, b"".join(copy))
             path = joined(folder, name)
-            yield Block(path, source, LINES, 0, len(text), chunk.line, first, chunk.rows)
+            yield Block(path, source, LINES, 0, chunk.size, chunk.line, first, chunk.rows)
             first += chunk.rows
+        copy.clear()
 
 
 def _packed_lines(name: str) -> Iterator[bytes]:

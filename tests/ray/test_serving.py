@@ -1,5 +1,6 @@
 """The deployment on Ray Serve answers as ``secondpass serve`` does, and outlives its replicas."""
 
+import inspect
 import os
 import re
 import socket
@@ -178,17 +179,16 @@ def test_an_update_under_load(count, deployed):
 # ---------------------------------------------------------------------- arguments
 
 
-def test_the_configuration_file_of_the_docs(port):
-    text = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```text\n(# rerank-app.yaml\n.*?)^```", text, re.DOTALL | re.MULTILINE)
-    (described,) = ServeDeploySchema.model_validate(yaml.safe_load(block)).applications
+def test_the_configuration_file_of_the_reference(port):
+    (file,) = re.findall(r"^::\n\n(.*?)^\S", inspect.getdoc(app_builder), re.DOTALL | re.MULTILINE)
+    (described,) = ServeDeploySchema.model_validate(yaml.safe_load(file)).applications
     assert described.import_path == "secondpass_ray:app_builder"
-    assert described.deployments[0].name == "secondpass"
-    args = {**described.args, "settings": {"max_candidates": 3}}
-    serve.run(app_builder(args), name="built", route_prefix="/built")
+    application = app_builder({**described.args, "settings": {"max_candidates": 3}})
+    assert application._bound_deployment.name == "secondpass"
+    serve.run(application, name="built", route_prefix="/built")
     url = f"http://127.0.0.1:{port}/built"
     assert post(url).status_code == 400
-    assert post(url, {"query": "a", "documents": ["a"]}).json()["model"] == "fast"
+    assert post(url, {"query": "a", "documents": ["a"]}).json()["model"] == "embedded"
     serve.delete("built")
 
 

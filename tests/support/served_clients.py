@@ -33,7 +33,8 @@ def _interpreter() -> Path:
     if not made.exists() or made.read_text() != wanted:
         venv.create(ENVIRONMENT, with_pip=True)
         for packages in (["-r", REQUIREMENTS], ["--no-deps", ALONE]):
-            install = [python, "-m", "pip", "install", "-q", *packages]
+            # Isolated, as pip would take packages of PYTHONPATH for those of the environment.
+            install = [python, "-I", "-m", "pip", "install", "-q", *packages]
             subprocess.run(install, check=True, timeout=1200, capture_output=True)
         made.write_text(wanted)
     return python
@@ -53,5 +54,6 @@ def check_clients(url: str, preset: str) -> None:
     )
     assert found.returncode == 0, found.stderr[-2000:]
     orders = json.loads(found.stdout.splitlines()[-1])
-    assert orders == dict.fromkeys(orders, expected)
+    wrong = {name: order for name, order in orders.items() if order != expected}
+    assert wrong == {}, (wrong, expected)
     assert {name.partition("_")[0].partition(" ")[0] for name in orders} == PACKAGES
