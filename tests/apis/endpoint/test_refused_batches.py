@@ -181,10 +181,11 @@ WORDINGS = {
     "batch": ("llama_cpp", 500, llama_cpp(500, "server_error", PHYSICAL)),
     "Cohere": ("cohere", 400, {"message": COHERE}),
     "422": ("infinity", 422, {"error": {"message": "input is too long for this model"}}),
+    # the seventh, to which `rotated` gives a limit of 600
+    "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
     # apecloud/ApeRAG issue 1071
     "DashScope": ("dashscope", 400, dashscope(INDEX)),
     "FastAPI": ("infinity", 422, CHARACTERS),
-    "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
 }
 
 

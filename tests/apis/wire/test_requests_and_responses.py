@@ -141,6 +141,7 @@ def test_rows(name):
 BASES = [
     # indices of four documents; whether they are refused
     ([1, 2, 3, 4], True),
+    ([1, 2, 3, 4.0], True),
     ([4, 1], True),
     ([1, 2, 3, " 4.0"], True),
     ([-1, 0, 1, 2], True),

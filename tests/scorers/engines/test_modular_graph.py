@@ -110,7 +110,9 @@ RIGHT = {
     "float16": of_type("float16"),
     "model.": weights(lambda its: {f"model.{key}": weight for key, weight in its.items()}),
     # transformers reads no weights that its configuration does not name, either
-    "more weights": weights(lambda its: {**its, **ones("layers.0.attn_norm.weight")}),
+    "more weights": weights(
+        lambda its: {**its, "layers.0.attn_norm.weight": its["final_norm.weight"] * 2}
+    ),
     "biases switched off": weights(
         lambda its: {
             **its,
