@@ -98,11 +98,20 @@ def test_scale_without_a_finite_width_is_refused(scale):
         Graded(Model(), scale=scale)
 
 
+class TorchBoolean:
+    """As torch.tensor(True) looks here, whose import takes seconds."""
+
+    dtype = "torch.bool"
+
+    def __float__(self):
+        return 1.0
+
+
 def test_numbers_become_plain_floats():
     for value in (np.float32(0.5), np.float64(0.5), 0.5, np.array(0.5)):
         number = to_float(value)
         assert (type(number), number) == (float, 0.5)
-    for value in (True, np.True_, np.array(True), "1", None, [1], 1j):
+    for value in (True, np.True_, np.array(True), TorchBoolean(), "1", None, [1], 1j):
         assert to_float(value) is None
 
 
