@@ -25,3 +25,28 @@ from secondpass.settings.signature import (
     show_types,
     to_mapping,
 )
+
+__all__ = [
+    "SECRET",
+    "Nested",
+    "OneOrMore",
+    "OptionalVariables",
+    "Secret",
+    "Variables",
+    "changed",
+    "configurable",
+    "definition",
+    "describe",
+    "first_set",
+    "from_mapping",
+    "is_variable",
+    "model_of",
+    "nested",
+    "not_serializable",
+    "parameters_of",
+    "show_types",
+    "suggestion",
+    "to_mapping",
+    "variable",
+    "variables",
+]
