@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
 from secondpass.ranking import english
-from secondpass.scorers import minilm
+from secondpass.scorers import minilm, packing
 from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.pairs import PairEngine, Requests
+from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.packing import Record
+from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
 from secondpass.settings import configurable
@@ -35,28 +37,27 @@ _QUERIES = 256
 
 
 class _Pair(NamedTuple):
-    """A prepared pair.
-
-    ``key`` is the passage, shortened to what its tokens need. If its encoding is remembered, there
-    is a match in place of tokens, and the length is 0.
-    """
+    """A prepared pair; ``key`` is the passage, shortened to what its tokens need."""
 
     length: int
     query: Text
     passage: str
     key: str
-    tokens: minilm.Tokens | None
-    match: Match | None = None
+    tokens: minilm.Tokens
+    truncated: bool
 
 
 class EmbeddedPairs:
-    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`."""
+    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`.
 
-    def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
+    With ``known``, each passage is packed, whether it was known or has just been encoded.
+    """
+
+    def __init__(self, model: minilm.MiniLM, known: KnownPassages | None = None) -> None:
         self.model = model
         self.backend, self.precision = model.backend, model.precision
         self.threads, self.budget = model.threads, model.budget
-        self.passages: LRU[str, Text] = LRU(remember)
+        self.known = known
         self._queries: LRU[str, Text] = LRU(_QUERIES)
         self._truncated = TruncatedPairs()
 
@@ -66,27 +67,49 @@ class EmbeddedPairs:
             "backend": self.backend,
             "version": self.model.version,
             "precision": self.precision,
+            **({} if self.known is None else {"packing": packing.VERSION}),
+        }
+
+    def recall(self, query: str, passages: Sequence[str]) -> dict[int, Match]:
+        """The matches of the passages that are known, by index."""
+        if self.known is None or not passages:
+            return {}
+        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
+        indices, records = [], []
+        for index, record in enumerate(self.known.get_many(keys)):
+            if record is not None:
+                indices.append(index)
+                records.append(record)
+        if not records:
+            return {}
+        self._truncated.add(
+            "",
+            [
+                passages[index]
+                for index, record in zip(indices, records, strict=True)
+                if record.truncated
+            ],
+        )
+        known_keys = [keys[index] for index in indices]
+        matches = packing.matches(self._query(query), records, known_keys)
+        return {
+            index: _of_passage(result, passages[index], keys[index])
+            for index, result in zip(indices, matches, strict=True)
         }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[_Pair]:
-        """The tokens of each passage, or the match if the passage is remembered."""
+        """The tokens of each passage."""
         if not passages:
             return []
         encoded = self._query(query)
-        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
-        known: Sequence[Text | None] = [None] * len(keys)
-        if self.passages.capacity:
-            known = self.passages.get_many(keys)
         pairs = []
-        for passage, key, text in zip(passages, keys, known, strict=True):
-            if text is None:
-                tokens = self.model.tokenize(key)
-                if self.model.is_truncated(passage, tokens):
-                    self._truncated.add("", [passage])
-                pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
-            else:
-                known_match = _match(encoded, text, passage, key)
-                pairs.append(_Pair(0, encoded, passage, key, None, known_match))
+        for passage in passages:
+            key = self.model.shortened(passage)  # bounds its size
+            tokens = self.model.tokenize(key)
+            truncated = self.model.is_truncated(passage, tokens)
+            if truncated:
+                self._truncated.add("", [passage])
+            pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens, truncated))
         return pairs
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
@@ -97,21 +120,42 @@ class EmbeddedPairs:
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model. Equal passages are encoded once."""
-        tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
-        texts: dict[str, Text] = {}
-        if self.passages.capacity:  # an earlier batch may have encoded it since
-            known = zip(tokens, self.passages.get_many(tokens), strict=True)
-            texts = {key: text for key, text in known if text is not None}
-        missing = {key: value for key, value in tokens.items() if key not in texts}
+        distinct = {pair.key: pair for pair in pairs}
+        if self.known is None:
+            texts = self._encoded(distinct)
+            return [
+                _of_passage(match(pair.query, texts[pair.key]), pair.passage, pair.key)
+                for pair in pairs
+            ]
+        records = self._records(self.known, distinct)
+        found: list[Match] = []
+        for pair in pairs:
+            (result,) = packing.matches(pair.query, [records[pair.key]], [pair.key])
+            found.append(_of_passage(result, pair.passage, pair.key))
+        return found
+
+    def _encoded(self, pairs: Mapping[str, _Pair]) -> dict[str, Text]:
+        """The passages of pairs, by key, encoded."""
+        encodings = self.model.encode_batch([pair.tokens for pair in pairs.values()])
+        return {
+            key: encoded_text(encoding, pair.tokens)
+            for (key, pair), encoding in zip(pairs.items(), encodings, strict=True)
+        }
+
+    def _records(self, known: KnownPassages, pairs: Mapping[str, _Pair]) -> dict[str, Record]:
+        """The passages of pairs, by key, packed. Those that are not known are encoded and kept."""
+        # Another batch may have encoded some of them since they were looked up.
+        stored = dict(zip(pairs, known.get_many([*pairs]), strict=True))
+        records = {key: record for key, record in stored.items() if record is not None}
+        missing = {key: pair for key, pair in pairs.items() if key not in records}
         if missing:
-            encodings = self.model.encode_batch([*missing.values()])
-            new = dict(zip(missing, map(encoded_text, encodings, missing.values()), strict=True))
-            texts.update(new)
-            self.passages.put_many(new.items())
-        return [
-            pair.match or _match(pair.query, texts[pair.key], pair.passage, pair.key)
-            for pair in pairs
-        ]
+            new = {
+                key: packing.pack(text, key, truncated=missing[key].truncated)
+                for key, text in self._encoded(missing).items()
+            }
+            known.put_many(new)
+            records.update((key, packing.Record.of(data)) for key, data in new.items())
+        return records
 
     def _query(self, query: str) -> Text:
         key = self.model.shortened(query)
@@ -125,9 +169,8 @@ class EmbeddedPairs:
         return encoded
 
 
-def _match(query: Text, text: Text, passage: str, key: str) -> Match:
-    """Compare a query with a passage; the span is of the passage, not of its key."""
-    result = match(query, text)
+def _of_passage(result: Match, passage: str, key: str) -> Match:
+    """The match with a span of the passage, in place of one of its key."""
     if result.span is None or passage.startswith(key):
         return result
     return result._replace(span=span_before(passage, key, result.span))
@@ -150,9 +193,11 @@ class EmbeddedScorer:
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        remember: number of passages that are kept encoded, the last used ones. Scoring them again
-            costs less than a hundredth. A passage takes 1.5 KB per token: 150 MB for 1,000 passages
-            of 100 tokens.
+        store: a file in which passages are kept encoded: a path or a :class:`PassageStore`. A
+            passage that it has costs less than a hundredth. Without ``store`` and ``memory_mb``,
+            passages are encoded for each ranking.
+        memory_mb: size in 1e6 bytes of the passages that are kept encoded in memory, the last used
+            ones; 100 bytes per token.
         feedback: number of passages towards which the embedding of the query is moved, the best of
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
@@ -182,7 +227,8 @@ class EmbeddedScorer:
     backend: Literal["auto", "onnx", "openvino"] = "auto"
     precision: Literal["auto", "exact"] = "auto"
     threads: Annotated[int, Ge(1)] | None = None
-    remember: Annotated[int, Ge(0)] = 0
+    store: Annotated[PassageStore | None, PASSAGE_STORE] = None
+    memory_mb: Annotated[int, Ge(0)] = 0
     feedback: Annotated[int, Ge(0)] = 5
     idf: bool = True
     language: english.Language = "auto"
@@ -210,9 +256,7 @@ class EmbeddedScorer:
 
     def score_many(self, requests: Requests) -> list[list[float]]:
         """Scores for several queries, in common batches sorted by length."""
-        if not any(documents for _, documents in requests):
-            return [[] for _ in requests]
-        return [self._scores(matches) for matches in self._engine.get().score(requests)]
+        return [self._scores(matches) for matches in self._matches(requests)]
 
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
         """Scores of each list, for as many of its first passages as are read in time.
@@ -240,7 +284,7 @@ class EmbeddedScorer:
             return [*map(self._list, lengths, read, verdicts)]
 
         due, changed = 0.0, any(verdict.original == 1 for verdict in verdicts)
-        for batch in engine.score_until(to_score, deadline):
+        for batch in _read_until(engine, to_score, deadline):
             for request, passage, result in batch:
                 read[request][passage] = result
             began, changed = time.monotonic(), True
@@ -278,7 +322,17 @@ class EmbeddedScorer:
         """
         if not documents:
             return []
-        return [match.mean for match in self._engine.get().score([("", documents)])[0]]
+        return [match.mean for match in self._matches([("", documents)])[0]]
+
+    def _matches(self, requests: Requests) -> list[list[Match]]:
+        """The match of each passage."""
+        if not any(documents for _, documents in requests):
+            return [[] for _ in requests]
+        found: list[dict[int, Match]] = [{} for _ in requests]
+        for batch in _read_until(self._engine.get(), requests, None):
+            for request, passage, result in batch:
+                found[request][passage] = result
+        return [[matches[index] for index in sorted(matches)] for matches in found]
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
@@ -307,9 +361,50 @@ class EmbeddedScorer:
                 backend=self.backend,
                 precision=self.precision,
             )
-            return PairEngine(EmbeddedPairs(model, self.remember), model.reason)
+            return PairEngine(EmbeddedPairs(model, self._known()), model.reason)
 
-        settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
+        kept = self.store, self.memory_mb
+        settings = (self.max_length, self.backend, self.precision, self.threads, *kept)
         self._shared = shared(("embedded", *settings), load)
         # This scorer remembers an error itself, so other scorers may try again.
         return self._shared.retry()
+
+    def _known(self) -> KnownPassages | None:
+        """The passages that are kept; None if none are."""
+        if self.store is None and not self.memory_mb:
+            return None
+        # Not the runtime: what one kind of processor has written, another one reads. Bfloat16
+        # changes less than packing does; ``exact`` reads what float32 has written.
+        settings = {
+            "model": minilm.identity(),
+            "tokens": self.max_length,
+            "precision": self.precision,
+            "packing": packing.VERSION,
+        }
+        return KnownPassages(settings, self.memory_mb * 1_000_000, self.store)
+
+
+def _read_until(
+    engine: PairEngine, requests: Requests, deadline: float | None
+) -> Iterator[Scored]:
+    """The matches of the passages of each request: first of those that are known."""
+    pairs = cast(EmbeddedPairs, engine.model)
+    known = [pairs.recall(query, documents) for query, documents in requests]
+    if any(known):
+        yield [
+            (request, index, result)
+            for request, matches in enumerate(known)
+            for index, result in matches.items()
+        ]
+    missing = [
+        [index for index in range(len(documents)) if index not in matches]
+        for (_, documents), matches in zip(requests, known, strict=True)
+    ]
+    if not any(missing):
+        return
+    rest = [
+        (query, [documents[index] for index in indices])
+        for (query, documents), indices in zip(requests, missing, strict=True)
+    ]
+    for batch in engine.score_until(rest, deadline):
+        yield [(request, missing[request][place], result) for request, place, result in batch]

@@ -89,6 +89,12 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
     return tokenizer
 
 
+def identity() -> str:
+    """A digest of what token states depend on, besides rounding: weights and vocabulary."""
+    words = (files("secondpass") / "data" / _VOCABULARY).read_bytes()
+    return hashlib.sha256(_SHA256.encode() + words).hexdigest()
+
+
 class Tokens(NamedTuple):
     """The ids of a text's tokens, where each begins, and the text up to the end of the last."""
 

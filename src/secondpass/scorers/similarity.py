@@ -131,16 +131,18 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    cosines = np.maximum.reduceat(_cosines(passage.tokens, query.tokens), passage.first, axis=0)
+    by_sentence = np.maximum.reduceat(
+        cosines(passage.tokens, query.tokens), passage.first, axis=0
+    )
     span = None
     if passage.sentences:
-        span = passage.sentences[int((cosines @ query.weights).argmax())]
+        span = passage.sentences[int((by_sentence @ query.weights).argmax())]
     present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, cosines.max(axis=0), present, passage.mean, span)
+    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, span)
 
 
-def _cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
     """The product of each row with each of the others, shape (rows, others)."""
     import numpy as np
 

@@ -26,3 +26,5 @@ class Layout:
     dated: bool  # whether the time of writing is kept, in seconds as of time.time()
     are_valid: Callable[[Sequence[Any]], bool]
     """Whether all of these values can have been stored. SQLite does not check types."""
+    first_wins: bool = False
+    """Whether a value that is stored stays until it is deleted; else the last one replaces it."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
@@ -29,7 +29,6 @@ _MAX_WAIT = 1.0
 _MAX_SHARE = 0.25
 """Share of the time to a deadline that it waits at most, to leave enough for a service."""
 _MAX_WAITING = 10_000
-"""Values that wait to be written; further ones are dropped while the file does not respond."""
 
 
 class Store(Generic[V]):
@@ -43,6 +42,9 @@ class Store(Generic[V]):
         layout: of the file.
         max_bytes: maximum size of the file.
         max_age: seconds after which a value is no longer returned; None for no limit.
+        max_waiting: values that wait to be written; further ones are dropped while the file does
+            not respond.
+        readers: who may read the file: its owner alone, or its group, too.
 
     Attributes:
         found_before: only values stored before this value of :func:`time.time` are returned; None
@@ -55,10 +57,14 @@ class Store(Generic[V]):
         layout: Layout,
         max_bytes: int,
         max_age: float | None = None,
+        *,
+        max_waiting: int = _MAX_WAITING,
+        readers: Literal["owner", "group"] = "owner",
     ) -> None:
         self._path = Path(path).absolute()  # the working directory may change
         self._layout = layout
         self._limits = max_bytes, max_age
+        self._max_waiting = max_waiting
         self.found_before: float | None = None
         self._lock, self._writing = ForkLock(), ForkLock()
         self._file: StoreFile | None = None
@@ -115,7 +121,7 @@ class Store(Generic[V]):
 
         with self._lock:
             for key, value in values.items():
-                if value is None or key in self._waiting or len(self._waiting) < _MAX_WAITING:
+                if value is None or key in self._waiting or len(self._waiting) < self._max_waiting:
                     self._waiting[key] = value
             scheduled, self._write_scheduled = self._write_scheduled, True
         if not scheduled:
@@ -128,6 +134,10 @@ class Store(Generic[V]):
         """Wait until all values are written: for a second at most, or until the deadline."""
         if self._waiting:
             await self._in_thread("write", self._write, seconds)
+
+    def flush(self) -> None:
+        """Write what is not yet written, in this thread."""
+        self._write()
 
     def close(self) -> None:
         """Write what is not yet written, and close the file. A later call opens it again.

@@ -165,8 +165,9 @@ class StoreFile:
             execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
             values = {key: value for key, value in values.items() if value is not None}
         marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
+        conflict = "IGNORE" if self._layout.first_wins else "REPLACE"
         execute_all(
-            f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})",
+            f"INSERT OR {conflict} INTO {table} ({columns}) VALUES ({marks})",
             zip(values, used, values.values(), *times, strict=False),
         )
         oldest = f"key IN (SELECT key FROM {table} ORDER BY used LIMIT ?)"
