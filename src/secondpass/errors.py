@@ -16,6 +16,7 @@
     │   ├── LLMError                             a service gave no reply
     │   ├── ReplyError                           the reply of a service cannot be used
     │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
+    ├── StoreError (also a RuntimeError)         passages could not be stored or deleted
     └── RerankError (also a RuntimeError)        unscored candidates under ``strict``; it is in
                                              :mod:`secondpass.ranking.result`
 
@@ -109,6 +110,10 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
             f"{self.needed_for} needs packages that are not installed. "
             f'Run: pip install "secondpass[{self.extra}]"'
         )
+
+
+class StoreError(SecondPassError, RuntimeError):
+    """Passages could not be stored, or not be deleted. The message says why."""
 
 
 class MethodError(SecondPassError, RuntimeError):

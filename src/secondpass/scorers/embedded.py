@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
+from secondpass.errors import StoreError
 from secondpass.ranking import english
 from secondpass.scorers import minilm, packing
 from secondpass.scorers.engines.lru import LRU
@@ -27,7 +28,7 @@ from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, Passa
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
 from secondpass.settings import configurable
-from secondpass.types import EngineInfo, ScoreKind
+from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
@@ -93,7 +94,7 @@ class EmbeddedPairs:
         known_keys = [keys[index] for index in indices]
         matches = packing.matches(self._query(query), records, known_keys)
         return {
-            index: _of_passage(result, passages[index], keys[index])
+            index: _of_passage(result._replace(known=True), passages[index], keys[index])
             for index, result in zip(indices, matches, strict=True)
         }
 
@@ -175,6 +176,9 @@ def _of_passage(result: Match, passage: str, key: str) -> Match:
         return result
     return result._replace(span=span_before(passage, key, result.span))
 
+
+_STORED_AT_ONCE = 64
+"""Passages that are encoded before they are written."""
 
 _PAUSE = 20
 """With a deadline, a list is scored again after a pause of this many times the last scoring. Each
@@ -309,8 +313,16 @@ class EmbeddedScorer:
         read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
         for index, pair, score, part in zip(indices, pair_scores, read_scores, read, strict=True):
             scores[index], order[index], spans[index] = pair, score, part.span
-        order_scores = None if read_scores is pair_scores else order
-        return ListScores(scores, verdict.issues, verdict.original, spans, order_scores)
+        known = sum(part.known for part in read)
+        return ListScores(
+            scores,
+            verdict.issues,
+            verdict.original,
+            spans,
+            order_scores=None if read_scores is pair_scores else order,
+            known=known,
+            encoded=len(read) - known,
+        )
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
@@ -338,6 +350,49 @@ class EmbeddedScorer:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
         return [] if engine is None else engine.model.truncated(query, documents)
+
+    def store_passages(self, documents: Sequence[str]) -> tuple[int, int]:
+        """Encode what ``store`` does not have, and write it to the file.
+
+        Returns:
+            The number of documents that were known, and of those that were encoded.
+
+        Raises:
+            StoreError: there is no store, or not all documents could be stored. Nothing that the
+                file has is deleted for them.
+        """
+        known = self._stored()
+        counts = [0, 0]
+        for start in range(0, len(documents), _STORED_AT_ONCE):
+            part = documents[start : start + _STORED_AT_ONCE]
+            known.check_room(sum(packing.largest_size(text, self.max_length) for text in part))
+            for batch in _read_until(self._engine.get(), [("", part)], None):
+                for _, _, result in batch:
+                    counts[0 if result.known else 1] += 1
+            known.flush()
+        return counts[0], counts[1]
+
+    def forget_passages(self, documents: Sequence[str]) -> None:
+        """Delete documents from ``store``, and from the memory of this process.
+
+        Raises:
+            StoreError: there is no store, or the file cannot be written.
+        """
+        known = self._stored()
+        shortened = cast(EmbeddedPairs, self._engine.get().model).model.shortened
+        known.forget([shortened(text) for text in documents])
+
+    def _stored(self) -> KnownPassages:
+        known = cast(EmbeddedPairs, self._engine.get().model).known
+        if self.store is None or known is None:
+            raise StoreError("there is no store: set 'store' of the method to the path of a file")
+        return known
+
+    def cache_issues(self) -> list[Issue]:
+        """What is wrong with the store, for a report."""
+        engine = self._engine.loaded
+        known = None if engine is None else cast(EmbeddedPairs, engine.model).known
+        return [] if known is None else known.issues()
 
     def check_installed(self) -> None:
         minilm.check_installed(self.backend)

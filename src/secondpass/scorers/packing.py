@@ -123,6 +123,12 @@ def pack(text: Text, passage: str, *, truncated: bool) -> bytes:
     return b"%b%b%b" % (counts, struct.pack("<I", _checksum(counts, body)), body)
 
 
+def largest_size(passage: str, max_tokens: int) -> int:
+    """Maximum number of bytes of the record of a passage; several times that of usual ones."""
+    tokens = min(len(passage) + 2, max_tokens)  # each has a character
+    return _HEADER.size + DIMENSIONS + tokens * (2 + _BYTES + 4 + 10)
+
+
 def unpack(data: object) -> Record | None:
     """A record from its bytes; None if they are damaged, or of another version."""
     import numpy as np

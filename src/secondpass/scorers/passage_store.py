@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.concurrency.lazy import ForkLock
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, StoreError
 from secondpass.scorers.engines.score_cache import namespace, text_digest
 from secondpass.scorers.packing import Record, unpack
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
@@ -154,14 +154,36 @@ class KnownPassages:
         if self._file is not None:
             self._file.write_soon(keyed)
 
+    def check_room(self, size: int) -> None:
+        """Raise a StoreError if the file would have to delete records for new ones of this size."""
+        assert self._file is not None
+        free = self._file.free_bytes()
+        self._raise_failure()
+        if free < size:
+            raise StoreError("the store is full: raise its 'max_mb', or use another file")
+
     def flush(self) -> None:
-        """Wait until all records are written."""
-        if self._file is not None:
-            self._file.flush()
+        """Write all records to the file, in this thread.
+
+        Raises:
+            StoreError: they could not be written.
+        """
+        assert self._file is not None
+        self._file.flush()
+        self._raise_failure()
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Delete the records of texts."""
+        """Delete the records of texts.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
         self._delete(self._keys(texts))
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if issues := self.issues():
+            raise StoreError(issues[0].message)
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report."""

@@ -86,6 +86,7 @@ class Match(NamedTuple):
         mean: of the passage, shape (384,).
         span: the sentence with the highest second term, with the weights w; None without any. As
             for ``Text.sentences``.
+        known: whether the passage was encoded before.
     """
 
     query: Text
@@ -94,6 +95,7 @@ class Match(NamedTuple):
     present: NDArray[np.bool_]
     mean: NDArray[np.float32]
     span: Span | None = None
+    known: bool = False
 
 
 def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:

@@ -74,7 +74,7 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
-    return merged(deepcopy(_parsed(_text(name))), overrides)
+    return _over_preset(deepcopy(_parsed(_text(name))), overrides)
 
 
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
@@ -101,11 +101,24 @@ def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
     if problems := [*environment.unfilled(named)]:
         raise ConfigurationError(problems)
     try:
-        return merged(preset(named["preset"]), rest)
+        return preset(named["preset"], **rest)
     except ConfigurationError as error:
         problems = [problem.under(("preset",)) for problem in error.problems]
         problems = environment.with_sources(problems, named, variables)
         raise ConfigurationError(problems) from None
+
+
+def _over_preset(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides laid over a preset.
+
+    The depth of a preset is for passages that have to be encoded. A method that stores them has the
+    default depth instead, whatever is stored yet: an order must not depend on that.
+    """
+    config = merged(base, overrides)
+    method = config.get("method")
+    if isinstance(method, Mapping) and method.get("store") is not None and "depth" not in overrides:
+        config.pop("depth", None)
+    return config
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,6 +106,10 @@ class Store(Generic[V]):
         if values:
             self._call("put_many", values)
 
+    def free_bytes(self) -> int:
+        """Bytes that can be written until the least recently used values are deleted."""
+        return self._call("free_bytes") or 0
+
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, V]:
         """The stored values by key; none if the file does not respond by the deadline."""
         if not keys:

@@ -106,6 +106,18 @@ class StoreFile:
         keys = list(read_again)
         self._run(_WRITE, lambda connection: self._update(connection, values, keys))
 
+    def free_bytes(self) -> int:
+        """Bytes that can be written until the least recently used rows are deleted."""
+
+        def measure(connection: sqlite3.Connection) -> int:
+            [(pages,)] = connection.execute("PRAGMA page_count")
+            [(free,)] = connection.execute("PRAGMA freelist_count")
+            [(size,)] = connection.execute("PRAGMA page_size")
+            used: int = (pages - free) * size
+            return self._max_bytes - used
+
+        return self._run(_READ, measure)
+
     def close(self) -> None:
         """Close the file; a later call opens it again."""
         try:
