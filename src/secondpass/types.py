@@ -152,6 +152,18 @@ class Usage:
     encoded: int = 0
 
 
+class Stored(NamedTuple):
+    """What :meth:`~secondpass.Reranker.store` has stored.
+
+    Attributes:
+        known: number of texts that were stored already.
+        encoded: number of texts that were encoded.
+    """
+
+    known: int
+    encoded: int
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """How a local model ran.
