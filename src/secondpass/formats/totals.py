@@ -81,9 +81,9 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         line += f"; skipped: {_queries(counts[_SKIPPED])}, {counts[_SAVED]:,} pairs"
     if nothing := counts[_NOTHING]:
         line += f"; nothing relevant: {nothing:,}"
-    for name in _AGAIN:
+    for name, text in _AGAIN.items():
         if counts[name]:
-            line += f"; {_AGAIN[name]}: {counts[name]:,}"
+            line += f"; {text}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"

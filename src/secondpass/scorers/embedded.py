@@ -439,9 +439,7 @@ class EmbeddedScorer:
         return KnownPassages(settings, self.memory_mb * 1_000_000, self.store)
 
 
-def _read_until(
-    engine: PairEngine, requests: Requests, deadline: float | None
-) -> Iterator[Scored]:
+def _read_until(engine: PairEngine, requests: Requests, deadline: float | None) -> Iterator[Scored]:
     """The matches of the passages of each request: first of those that are known."""
     pairs = cast(EmbeddedPairs, engine.model)
     known = [pairs.recall(query, documents) for query, documents in requests]

@@ -258,9 +258,7 @@ def _products(query: _PackedQuery, records: Sequence[Record]) -> NDArray[np.floa
     return products
 
 
-def _present(
-    query: Text, records: Sequence[Record], passages: Sequence[str]
-) -> NDArray[np.bool_]:
+def _present(query: Text, records: Sequence[Record], passages: Sequence[str]) -> NDArray[np.bool_]:
     """Whether each passage has each token of the query, shape (passages, n)."""
     import numpy as np
 

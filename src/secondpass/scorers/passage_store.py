@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import ConfigurationError, StoreError
 from secondpass.scorers.engines.score_cache import namespace, text_digest
 from secondpass.scorers.packing import Record, unpack
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
-from secondpass.storage import Layout
+from secondpass.storage import Layout, Readers
 from secondpass.storage.store import Store
 from secondpass.types import Issue
 
@@ -28,8 +28,7 @@ LAYOUT = Layout(
     application=0x73707073,
     version=1,
     schema=(
-        "CREATE TABLE passages "
-        "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)",
+        "CREATE TABLE passages (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)",
         "CREATE INDEX passages_by_use ON passages (used)",
     ),
     table="passages",
@@ -37,6 +36,7 @@ LAYOUT = Layout(
     dated=False,
     are_valid=lambda _records: True,  # each record has its own checksum
     first_wins=True,
+    read_only=True,
 )
 
 _MAX_WAITING = 2_000
@@ -64,7 +64,7 @@ class PassageStore:
         path: Annotated[str, MinLen(1)],
         *,
         max_mb: Annotated[int, Ge(1)] = 4096,
-        readers: Literal["owner", "group"] = "owner",
+        readers: Readers = "owner",
     ) -> None:
         self.path = path
         self.max_mb = max_mb
@@ -148,7 +148,10 @@ class KnownPassages:
         return records
 
     def put_many(self, records: Mapping[str, bytes]) -> None:
-        """Keep the records of texts, the file's in the background. The first one of a text stays."""
+        """Keep the records of texts; the first one of a text stays.
+
+        The file is written in the background.
+        """
         keyed = dict(zip(self._keys(records), records.values(), strict=True))
         self._memory.put_many(keyed)
         if self._file is not None:

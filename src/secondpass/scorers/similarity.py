@@ -133,9 +133,7 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    by_sentence = np.maximum.reduceat(
-        cosines(passage.tokens, query.tokens), passage.first, axis=0
-    )
+    by_sentence = np.maximum.reduceat(cosines(passage.tokens, query.tokens), passage.first, axis=0)
     span = None
     if passage.sentences:
         span = passage.sentences[int((by_sentence @ query.weights).argmax())]

@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.storage import Layout, StoreFileError
+from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.types import Issue
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Store(Generic[V]):
         max_bytes: maximum size of the file.
         max_age: seconds after which a value is no longer returned; None for no limit.
         max_waiting: values that wait to be written; further ones are dropped while the file does
-            not respond.
+            not respond. None is 10,000.
         readers: who may read the file: its owner alone, or its group, too.
 
     Attributes:
@@ -58,13 +58,13 @@ class Store(Generic[V]):
         max_bytes: int,
         max_age: float | None = None,
         *,
-        max_waiting: int = _MAX_WAITING,
-        readers: Literal["owner", "group"] = "owner",
+        max_waiting: int | None = None,
+        readers: Readers = "owner",
     ) -> None:
         self._path = Path(path).absolute()  # the working directory may change
         self._layout = layout
-        self._limits = max_bytes, max_age
-        self._max_waiting = max_waiting
+        self._limits = max_bytes, max_age, readers
+        self._max_waiting = max_waiting or _MAX_WAITING
         self.found_before: float | None = None
         self._lock, self._writing = ForkLock(), ForkLock()
         self._file: StoreFile | None = None
