@@ -18,13 +18,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from secondpass.concurrency.lazy import Lazy, is_installed, require
+from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision, Runtime, open_runtime
+from secondpass.scorers.engines.runtimes import (
+    MODULES,
+    Backend,
+    Precision,
+    Runtime,
+    is_reduced,
+    open_runtime,
+)
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.truncation import Shortener
 
 if TYPE_CHECKING:
@@ -175,8 +183,10 @@ class MiniLM:
         def load() -> Runtime:
             return open_runtime(_graph(), self.backend, precision=precision, threads=self.threads)
 
-        self._runtime = Lazy(load, per_process=True)
-        self._runtime.get()
+        # Models with other settings, such as that of an index, read with the same weights.
+        settings = self.backend, is_reduced(self.backend, precision), self.threads
+        self._runtime = shared(("minilm", *settings), load)
+        self._runtime.retry()
 
     @property
     def precision(self) -> str:
