@@ -107,7 +107,7 @@ class GraphWriter:
         self._tensors += [
             _start(5, len(description) + array.nbytes),
             description,
-            memoryview(np.ascontiguousarray(array)).cast("B"),
+            np.ascontiguousarray(array).data.cast("B"),
         ]
         return name
 
