@@ -391,8 +391,7 @@ class EmbeddedScorer:
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the store, for a report."""
-        engine = self._engine.loaded
-        known = None if engine is None else cast(EmbeddedPairs, engine.model).known
+        known = self._known()
         return [] if known is None else known.issues()
 
     def check_installed(self) -> None:
@@ -404,8 +403,10 @@ class EmbeddedScorer:
     def close(self) -> None:
         """Release the model and the encoded passages, unless other scorers use them.
 
-        The next call loads the model again.
+        The next call loads the model again. What is not yet written to the store is written.
         """
+        if (known := self._known()) is not None:
+            known.close()
         self._engine.clear()
         self._shared = None
 
@@ -417,7 +418,7 @@ class EmbeddedScorer:
                 backend=self.backend,
                 precision=self.precision,
             )
-            return PairEngine(EmbeddedPairs(model, self._known()), model.reason)
+            return PairEngine(EmbeddedPairs(model, self._kept()), model.reason)
 
         kept = self.store, self.memory_mb
         settings = (self.max_length, self.backend, self.precision, self.threads, *kept)
@@ -426,7 +427,12 @@ class EmbeddedScorer:
         return self._shared.retry()
 
     def _known(self) -> KnownPassages | None:
-        """The passages that are kept; None if none are."""
+        """The passages that the loaded engine keeps; None if it keeps none."""
+        engine = self._engine.loaded
+        return None if engine is None else cast(EmbeddedPairs, engine.model).known
+
+    def _kept(self) -> KnownPassages | None:
+        """A place for the passages that are kept; None if none are."""
         if self.store is None and not self.memory_mb:
             return None
         # Not the runtime: what one kind of processor has written, another one reads. Bfloat16

@@ -193,8 +193,7 @@ class KnownPassages:
         return [] if self._file is None else self._file.issues()
 
     def close(self) -> None:
-        """Release the memory, and write and close the file; a later call opens it again."""
-        self._memory.clear()
+        """Write and close the file; a later call opens it again."""
         if self._file is not None:
             self._file.close()
 
@@ -244,8 +243,3 @@ class _Memory:
                 record = self._records.pop(key, None)
                 if record is not None:
                     self._size -= len(record)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._records.clear()
-            self._size = 0

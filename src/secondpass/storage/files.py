@@ -82,12 +82,9 @@ class Connection:
         self._unlocked = None
         if not self._read_only:
             return connect(f"{uri}?mode=rw", _WRITE_WITHIN)
-        connection = connect(f"{uri}?mode=ro", _WRITE_WITHIN)
         try:
-            connection.execute("PRAGMA schema_version").fetchone()
-            return connection
+            return connect(f"{uri}?mode=ro", _WRITE_WITHIN)
         except sqlite3.OperationalError:
-            connection.close()
             self._unlocked = _state(self._path)
             return connect(f"{uri}?immutable=1", _WRITE_WITHIN)
 
