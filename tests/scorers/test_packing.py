@@ -7,7 +7,6 @@ from secondpass.scorers import packing
 from secondpass.scorers.minilm import DIMENSIONS, unit
 from secondpass.scorers.similarity import Text, list_scores, match
 
-
 COMMON = np.random.default_rng(0).normal(size=DIMENSIONS)
 
 

@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_written_is_an_error_ahead_and_an_issue_later(tmp_
     ranking = reranker(folder / "x.store").rerank(QUERY, PASSAGES)
     assert [issue.code for issue in ranking.report.issues] == ["cache_failed"]
     assert ranking.report.usage.encoded == 5
-    with pytest.raises(StoreError, match="x.store"):
+    with pytest.raises(StoreError, match=r"x\.store"):
         reranker(folder / "x.store").store(PASSAGES)
 
 

@@ -74,7 +74,7 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
-    return _over_preset(deepcopy(_parsed(_text(name))), overrides)
+    return overlaid(deepcopy(_parsed(_text(name))), overrides)
 
 
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
@@ -108,17 +108,22 @@ def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigurationError(problems) from None
 
 
-def _over_preset(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Overrides laid over a preset.
+def overlaid(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings laid over those of a preset or a file.
 
-    The depth of a preset is for passages that have to be encoded. A method that stores them has the
-    default depth instead, whatever is stored yet: an order must not depend on that.
+    The depth below is for passages that have to be encoded. A method that is now given a store of
+    passages has the default depth instead, whatever is stored yet: an order must not depend on it.
     """
     config = merged(base, overrides)
-    method = config.get("method")
-    if isinstance(method, Mapping) and method.get("store") is not None and "depth" not in overrides:
+    if has_store(overrides) and "depth" not in overrides:
         config.pop("depth", None)
     return config
+
+
+def has_store(config: Mapping[str, Any]) -> bool:
+    """Whether the method of a configuration has a store of passages."""
+    method = config.get("method")
+    return isinstance(method, Mapping) and method.get("store") is not None
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
