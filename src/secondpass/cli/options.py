@@ -23,7 +23,7 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import registry, suggestion, yaml_text
-from secondpass.settings.loading import has_store, overlaid
+from secondpass.settings.loading import depth_with_store, has_store, merged
 from secondpass.settings.registry import preset_names
 
 
@@ -146,9 +146,10 @@ class RerankerOptions:
     config: Config = None
     settings: Set = None
 
-    def read(self) -> dict[str, Any]:
-        """The configuration; by default the preset ``default``."""
-        return configuration(self.preset, self.config, self.settings)
+    def read(self, default: str = "default") -> dict[str, Any]:
+        """The configuration; by default that of a preset."""
+        name = default if self.preset is None and self.config is None else self.preset
+        return configuration(name, self.config, self.settings)
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,8 @@ def configuration(
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
         values = overridden(values, _parse_setting(setting))
+    if file is None:
+        config = depth_with_store(config, values)
     return overridden(config, values)
 
 
@@ -265,7 +268,7 @@ def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
     method = config.get("method")
     if isinstance(method, str):
         config = {**config, "method": {"type": method}}
-    return overlaid(config, values)
+    return merged(config, values)
 
 
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:

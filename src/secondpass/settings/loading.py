@@ -74,7 +74,8 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
-    return overlaid(deepcopy(_parsed(_text(name))), overrides)
+    config = depth_with_store(deepcopy(_parsed(_text(name))), overrides)
+    return merged(config, overrides)
 
 
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
@@ -108,16 +109,15 @@ def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigurationError(problems) from None
 
 
-def overlaid(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings laid over those of a preset or a file.
+def depth_with_store(config: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a preset, without its depth if ``overrides`` give its method a store.
 
-    The depth below is for passages that have to be encoded. A method that is now given a store of
-    passages has the default depth instead, whatever is stored yet: an order must not depend on it.
+    That depth is for passages that have to be encoded. With a store it is the default of rerankers,
+    whatever is stored yet: an order must not depend on that.
     """
-    config = merged(base, overrides)
-    if has_store(overrides) and "depth" not in overrides:
-        config.pop("depth", None)
-    return config
+    if not has_store(overrides):
+        return config
+    return {name: value for name, value in config.items() if name != "depth"}
 
 
 def has_store(config: Mapping[str, Any]) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -43,6 +45,7 @@ from secondpass.cli.shared import (
     with_depth,
 )
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
+from secondpass.settings.loading import has_store
 from secondpass.types import Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
@@ -57,6 +60,7 @@ from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
+from secondpass_evaluation.search.stored import STORE
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -142,7 +146,7 @@ def query(
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
-        config_values = with_depth(configured.read(), rerank_top_n)
+        config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = instruction
@@ -234,6 +238,18 @@ def _index_in_memory(
     )
     batches = None if embedder is None else CorpusEmbedder(embedder, progress)
     return HybridRetriever(source.corpus, batches, depth=depth)
+
+
+def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
+    """The configuration of the reranker, with the passage store of an index, if it has one."""
+    config = configured.read()
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    path = corpus / STORE
+    if kind != "embedded" or has_store(config) or not is_index(corpus) or not path.is_file():
+        return config
+    setting = f"method.store={json.dumps(str(path))}"
+    return replace(configured, settings=[*(configured.settings or ()), setting]).read()
 
 
 def _load_reranker(

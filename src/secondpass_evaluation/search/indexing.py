@@ -39,6 +39,7 @@ from secondpass_evaluation.search.index_files import (
 )
 from secondpass_evaluation.search.retrieval import HybridRetriever, search_texts
 from secondpass_evaluation.search.selection import MANIFEST, Selection, selection_by, selection_of
+from secondpass_evaluation.search.stored import STORE_FILES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +122,7 @@ def build_index(
     if has_folder:
         report("checking the index", 1, 1)
     if old is not None and is_current:
-        if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
+        if {*os.listdir(folder)} - {MANIFEST, LOCK, old.manifest["folder"], *STORE_FILES}:
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         kept = old.manifest["counts"]["vectors"]
