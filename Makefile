@@ -55,7 +55,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/llm_overhead.py
 	$(BIN)/python benchmarks/response_cache.py
-	$(BIN)/python benchmarks/remembered.py
+	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/command_memory.py
 	$(BIN)/python benchmarks/diversity.py --times
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \

@@ -351,7 +351,7 @@ def loaded_once():
 @examples(15)
 @given(st.lists(st.permutations(TEXTS), min_size=2, max_size=3), st.integers(1, len(TEXTS)))
 def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, count):
-    scorer = EmbeddedScorer(**settings_, precision="exact", remember=50)
+    scorer = EmbeddedScorer(**settings_, precision="exact", memory_mb=5)
     reranker = Reranker(scorer)
     requests = [("cats and dogs", order[:count]) for order in orders]
     scores = [

@@ -134,7 +134,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     now = [100.0]
     scorer = EmbeddedScorer(threads=1)
     scorer.warm_up()
-    batches = [[(0, index, SimpleNamespace(span=None))] for index in range(10)]
+    batches = [[(0, index, SimpleNamespace(span=None, known=False))] for index in range(10)]
 
     def read(requests, deadline):
         for batch in batches:
@@ -198,7 +198,7 @@ def test_languages(language, texts, original, deadline):
 
 
 def test_nothing_is_encoded_if_the_order_is_kept():
-    scorer = EmbeddedScorer(language="keep", threads=1, remember=3)  # shared with no other
+    scorer = EmbeddedScorer(language="keep", threads=1, memory_mb=3)  # shared with no other
     scorer.warm_up()
     scorer._engine.get().model.model.encode_batch = None
     for deadline in (None, time.monotonic() + 60, time.monotonic() - 1):
@@ -281,7 +281,7 @@ def test_missing_package(package, monkeypatch):
         EmbeddedScorer(max_length=50).score_pairs("q", ["a"])
 
 
-@pytest.mark.parametrize("remember", [0, 10])
+@pytest.mark.parametrize("memory_mb", [0, 10])
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -296,8 +296,8 @@ def test_missing_package(package, monkeypatch):
         ("\U0001f34c", ""),
     ],
 )
-def test_the_span_is_the_best_sentence(text, sentence, remember):
-    scorer = EmbeddedScorer(language="ignore", remember=remember, max_length=40)
+def test_the_span_is_the_best_sentence(text, sentence, memory_mb):
+    scorer = EmbeddedScorer(language="ignore", memory_mb=memory_mb, max_length=40)
     for _ in range(2):
         ranking = Reranker(scorer).rerank("which color has a banana?", [text, "Tides."])
         item = next(item for item in ranking if item.position == 0)

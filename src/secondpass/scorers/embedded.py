@@ -155,8 +155,8 @@ class EmbeddedPairs:
                 key: packing.pack(text, key, truncated=missing[key].truncated)
                 for key, text in self._encoded(missing).items()
             }
-            known.put_many(new)
-            records.update((key, packing.Record.of(data)) for key, data in new.items())
+            kept = known.put_many(new)
+            records.update((key, packing.Record.of(data)) for key, data in kept.items())
         return records
 
     def _query(self, query: str) -> Text:

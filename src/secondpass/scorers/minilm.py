@@ -164,6 +164,7 @@ class MiniLM:
         backend: Choice = "auto",
         precision: Precision = "exact",
     ) -> None:
+        check_installed(backend)
         try:
             import numpy as np
 
@@ -185,7 +186,7 @@ class MiniLM:
 
         # Models with other settings, such as that of an index, read with the same weights.
         settings = self.backend, is_reduced(self.backend, precision), self.threads
-        self._runtime = shared(("minilm", *settings), load)
+        self._runtime = shared((_SHA256, *settings), load)
         self._runtime.retry()
 
     @property

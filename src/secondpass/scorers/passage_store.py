@@ -147,15 +147,19 @@ class KnownPassages:
             self._delete(damaged)  # so that the new record is written
         return records
 
-    def put_many(self, records: Mapping[str, bytes]) -> None:
+    def put_many(self, records: Mapping[str, bytes]) -> dict[str, bytes]:
         """Keep the records of texts; the first one of a text stays.
 
         The file is written in the background.
+
+        Returns:
+            The record of each text that is in use: another thread may have been the first.
         """
-        keyed = dict(zip(self._keys(records), records.values(), strict=True))
-        self._memory.put_many(keyed)
+        keys = self._keys(records)
+        kept = self._memory.put_many(dict(zip(keys, records.values(), strict=True)))
         if self._file is not None:
-            self._file.write_soon(keyed)
+            self._file.write_soon(kept)
+        return dict(zip(records, kept.values(), strict=True))
 
     def check_room(self, size: int) -> None:
         """Raise a StoreError if the file would have to delete records for new ones of this size."""
@@ -226,16 +230,18 @@ class _Memory:
                 found.append(record)
         return found
 
-    def put_many(self, records: Mapping[bytes, bytes]) -> None:
-        """Keep records; one that is known stays."""
+    def put_many(self, records: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """Keep records; one that is known stays. Returns those that are now in use."""
+        kept = {}
         with self._lock:
             for key, record in records.items():
-                if key not in self._records:
-                    self._records[key] = record
+                kept[key] = self._records.setdefault(key, record)
+                if kept[key] is record:
                     self._size += len(record)
             while self._size > self._capacity and self._records:
                 _, dropped = self._records.popitem(last=False)
                 self._size -= len(dropped)
+        return kept
 
     def remove_many(self, keys: Iterable[bytes]) -> None:
         with self._lock:
