@@ -46,7 +46,9 @@ def figures(ranking):
 
 
 def test_a_ranking_stores_what_it_encodes(path):
-    first = reranker(path).rerank(QUERY, PASSAGES)
+    writing = reranker(path)
+    first = writing.rerank(QUERY, PASSAGES)
+    writing.close()
     again = reranker(path).rerank(QUERY, PASSAGES)
     assert (first.report.usage.known, first.report.usage.encoded) == (0, 5)
     assert (again.report.usage.known, again.report.usage.encoded) == (5, 0)
@@ -55,8 +57,9 @@ def test_a_ranking_stores_what_it_encodes(path):
 
 
 def test_another_process_reads_it(path):
-    expected = figures(reranker(path).rerank(QUERY, PASSAGES))
-    reranker(path).close()
+    writing = reranker(path)
+    expected = figures(writing.rerank(QUERY, PASSAGES))
+    writing.close()
     code = (
         "import sys, json; from test_passage_store import *;"
         "found = reranker(sys.argv[1]).rerank(QUERY, PASSAGES);"
@@ -93,6 +96,7 @@ def test_known_passages_have_the_scores_of_new_ones(path, settings, language):
         known.spans,
     )
     indices = kept.truncated(QUERY, passages)
+    kept.close()
     fresh = scorer(path, language=language, **settings)
     assert [*fresh.score_lists([(QUERY, passages)], None)][-1][0].known == len(passages)
     assert fresh.truncated(QUERY, passages) == indices == scorer_truncated(passages, **settings)
@@ -213,7 +217,9 @@ def test_a_file_that_cannot_be_written_is_an_error_ahead_and_an_issue_later(tmp_
 
 
 def test_the_key_has_everything_a_record_depends_on(path):
-    scorer(path).score_pairs(QUERY, PASSAGES)
+    first = scorer(path)
+    first.score_pairs(QUERY, PASSAGES)
+    first.close()
 
     def known(**settings):
         result = [*scorer(path, **settings).score_lists([(QUERY, PASSAGES)], None)]
