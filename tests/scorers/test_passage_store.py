@@ -247,6 +247,21 @@ def test_no_text_and_no_ids_are_in_the_file(path):
         assert word not in content.lower()
 
 
+def test_what_is_forgotten_is_not_in_the_file(path):
+    kept = scorer(path)
+    kept.score_pairs(QUERY, PASSAGES)
+    kept.close()
+    with sqlite3.connect(path) as connection:
+        records = [row[0] for row in connection.execute("SELECT record FROM passages")]
+    connection.close()
+    assert all(record[200:300] in path.read_bytes() for record in records)
+    kept.forget_passages(PASSAGES[:2])
+    kept.close()
+    left = [record for record in records if record[200:300] in path.read_bytes()]
+    assert len(left) == 3
+    assert not path.with_name(f"{path.name}-wal").exists()
+
+
 def test_a_damaged_row_is_encoded_again_and_replaced(path):
     kept = scorer(path)
     expected = kept.score_pairs(QUERY, PASSAGES)

@@ -180,13 +180,15 @@ class KnownPassages:
         self._raise_failure()
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Delete the records of texts.
+        """Delete the records of texts, and overwrite them in the file.
 
         Raises:
             StoreError: the file cannot be written.
         """
         self._delete(self._keys(texts))
         self._raise_failure()
+        if self._file is not None:
+            self._file.close()  # which empties SQLite's log
 
     def _raise_failure(self) -> None:
         if issues := self.issues():

@@ -186,7 +186,9 @@ class StoreFile:
         execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
         deleted = [key for key, value in values.items() if value is None]
         if deleted:
+            execute("PRAGMA secure_delete = ON")  # what is deleted on request is overwritten
             execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
+            execute("PRAGMA secure_delete = OFF")
             values = {key: value for key, value in values.items() if value is not None}
         marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
         conflict = "IGNORE" if self._layout.first_wins else "REPLACE"
