@@ -143,11 +143,12 @@ def cpu_times(stage: FirstStage) -> dict[str, dict[int, float]]:
     sample = [queries[(2 * number + 1) * len(queries) // (2 * TIMED)] for number in range(TIMED)]
     times: dict[str, dict[int, float]] = {}
     for name in METHODS:
-        alike = [other for other in times if METHODS[other]["method"] == METHODS[name]["method"]]
+        kind = METHODS[name]["method"]["type"]
+        alike = [other for other in times if METHODS[other]["method"]["type"] == kind]
         if alike:  # they differ in the blend, which takes microseconds
             times[name] = times[alike[0]]
             continue
-        one = reranker(name, threads=1)
+        one = reranker(name, threads=1, memory_mb=0)  # each passage is encoded
         one.rerank(stage.queries[queries[0]], stage.candidates[queries[0]][:5])  # loads the model
         times[name] = {}
         for depth in DEPTHS:
