@@ -63,7 +63,6 @@ from secondpass.ranking.result import Ranking
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
 from secondpass.settings import (
-    changed,
     configurable,
     nested,
     not_serializable,
@@ -502,9 +501,9 @@ class Reranker:
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
             limits = self.limits
-            times = {"deadline": settings.deadline, "target": settings.target}
+            times: dict[str, Any] = {"deadline": settings.deadline, "target": settings.target}
             if given := {name: value for name, value in times.items() if value is not None}:
-                limits = changed(limits, **given)
+                limits = replace(limits, **given)
             ledger = Ledger(limits, cache=self.cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
