@@ -54,6 +54,7 @@ _ADAPTATIONS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
 _LONGEST_RETRY_AFTER = 30.0  # seconds. A server that asks for a longer pause is not asked again.
 _CLOCK_CHECK = 0.05  # seconds between checks whether the clock of a waiting ranking has started
+_RAISED_BY_READERS = (Exception, asyncio.CancelledError, BaseExceptionGroup, SystemExit)
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge, even if they do not report the usage."""
 
@@ -206,7 +207,7 @@ class PendingQuestion:
                 repairs -= 1
                 self.issues.append(error)
                 request = repair_prompt(self.question, completion, error)
-            except (Exception, asyncio.CancelledError, SystemExit) as error:
+            except _RAISED_BY_READERS as error:
                 # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
                 self.ledger.record_exception(error, "the reader of the reply")
                 message = f"reading the reply raised {type(error).__name__}"

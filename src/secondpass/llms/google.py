@@ -50,8 +50,10 @@ class GoogleGenAI(Provider):
         )
 
         async def close() -> None:
-            client.close()
-            await http_client.aclose()
+            try:
+                client.close()
+            finally:
+                await http_client.aclose()
 
         return Connection(client, close)
 

@@ -147,8 +147,8 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
-        reranker = load({**config, "log_level": "debug"})  # issues are printed, not logged
-        reranker.cache = None  # a cached answer would hide a service that is down
+        # Issues are printed, not logged. A cached answer would hide a service that is down.
+        reranker = load({**config, "log_level": "debug"}).changed(cache=None)
         result["made"] = True
         try:
             reranker.warm_up()
