@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -342,53 +343,52 @@ def as_other_user(function):
     return result
 
 
-def opened_to(folder, mode):
-    """Let other users reach a folder of the tests."""
-    for part in (folder, *folder.parents):
-        if not part.stat().st_mode & 0o050:
-            part.chmod(part.stat().st_mode | 0o050)
-    folder.chmod(mode)
+@pytest.fixture
+def open_path():
+    """A path that other users can reach, unlike the folders of pytest."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "passages.store"
 
 
 @ROOT_ONLY
 @pytest.mark.parametrize("writer_is_open", [False, True])
 @pytest.mark.parametrize("mode", [0o750, 0o755])
-def test_another_user_of_the_group_reads(path, writer_is_open, mode):
-    writer = PassageStore(str(path), readers="group").open()
+def test_another_user_of_the_group_reads(open_path, writer_is_open, mode):
+    writer = PassageStore(str(open_path), readers="group").open()
     writer.put_many({b"key": b"value"})
     writer.close()
     if writer_is_open:  # a store closes its file before a fork
-        other = sqlite3.connect(path)
+        other = sqlite3.connect(open_path)
         other.execute("UPDATE passages SET used = used")
         other.commit()
-    opened_to(path.parent, mode)
-    before = sorted(os.listdir(path.parent))
+    open_path.parent.chmod(mode)
+    before = sorted(os.listdir(open_path.parent))
 
     def read():
-        reader = PassageStore(str(path), readers="group").open()
+        reader = PassageStore(str(open_path), readers="group").open()
         found = reader.get_many([b"key"])
         reader.put_many({b"other": b"value"})
-        result = found, [issue.code for issue in reader.issues()]
+        result = found, [issue.message for issue in reader.issues()]
         reader.close()
         return result
 
     assert as_other_user(read) == repr(({b"key": b"value"}, []))
-    assert sorted(os.listdir(path.parent)) == before
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(open_path.parent)) == before
+    assert open_path.stat().st_mode & 0o777 == 0o640
     assert writer.get_many([b"other"]) == {}
     if writer_is_open:
         other.close()
 
 
 @ROOT_ONLY
-def test_a_reader_sees_what_is_written_later(path):
-    writer = PassageStore(str(path), readers="group").open()
+def test_a_reader_sees_what_is_written_later(open_path):
+    writer = PassageStore(str(open_path), readers="group").open()
     writer.put_many({b"1": b"value"})
     writer.close()
-    opened_to(path.parent, 0o755)
 
     def read():
-        reader = PassageStore(str(path), readers="group").open()
+        reader = PassageStore(str(open_path), readers="group").open()
         first = sorted(reader.get_many([b"1", b"2"]))
         os.write(ready, b"x")
         os.read(go, 1)
@@ -411,14 +411,13 @@ def test_a_reader_sees_what_is_written_later(path):
 
 
 @ROOT_ONLY
-def test_by_default_no_other_user_reads(path):
-    writer = PassageStore(str(path)).open()
+def test_by_default_no_other_user_reads(open_path):
+    writer = PassageStore(str(open_path)).open()
     writer.put_many({b"key": b"value"})
     writer.close()
-    opened_to(path.parent, 0o755)
 
     def read():
-        reader = PassageStore(str(path)).open()
+        reader = PassageStore(str(open_path)).open()
         return reader.get_many([b"key"]), [issue.code for issue in reader.issues()]
 
     assert as_other_user(read) == repr(({}, ["cache_failed"]))
