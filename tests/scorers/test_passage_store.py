@@ -1,17 +1,23 @@
 """Passages that are kept, in memory and in a file, and what a scorer makes of them."""
 
+import hashlib
+import json
 import os
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from secondpass import ConfigurationError, Reranker, StoreError
+from secondpass.cli.app import app
 from secondpass.scorers import packing
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.passage_store import KnownPassages, PassageStore
@@ -75,8 +81,6 @@ def test_another_process_reads_it(path):
         timeout=120,
         env={**os.environ, "PYTHONPATH": folders},
     )
-    import json
-
     known, found = json.loads(run.stdout)
     assert known == 5
     assert [[*row[:3], [*row[3]]] for row in expected] == found
@@ -421,3 +425,63 @@ def test_by_default_no_other_user_reads(open_path):
         return reader.get_many([b"key"]), [issue.code for issue in reader.issues()]
 
     assert as_other_user(read) == repr(({}, ["cache_failed"]))
+
+
+# ---------------------------------------------------------------------- killed processes
+
+WRITER = """
+import hashlib, random, sys
+from secondpass.scorers.passage_store import PassageStore
+store = PassageStore(sys.argv[1], max_mb=2).open()
+while True:
+    names = [b"%d" % random.randrange(2000) for _ in range(20)]
+    store.put_many({name: hashlib.shake_128(name).digest(3000) for name in names})
+"""
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.long)])
+def test_writers_that_are_killed_leave_a_whole_file(path, kills):
+    """Two write more than fits, one of them is killed at a random moment and replaced."""
+    random = Random(kills)
+    reader = PassageStore(str(path), max_mb=2).open()
+    names = [b"%d" % number for number in range(2000)]
+
+    def writer():
+        return subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
+
+    writers = [writer(), writer()]
+    try:
+        until = time.monotonic() + 60
+        while len(reader.get_many(names)) < 100:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        for _ in range(kills):
+            time.sleep(0.3 + random.random() / 2)
+            killed = writers.pop(0)
+            killed.kill()
+            killed.wait(60)
+            writers.append(writer())
+            found = reader.get_many(names)
+            assert len(found) >= 100
+            for name, value in found.items():
+                assert value == hashlib.shake_128(name).digest(3000)
+            assert reader.issues() == []
+    finally:
+        for running in writers:
+            running.kill()
+            running.wait(60)
+    assert [one.name for one in path.parent.iterdir() if "set-aside" in one.name] == []
+
+
+def test_doctor_says_what_a_store_holds(path):
+    kept = scorer(path)
+    kept.store_passages(PASSAGES)
+    kept.close()
+    setting = f"method.store={path}"
+    run = CliRunner().invoke(app, ["doctor", "--preset", "embedded", "--set", setting, "--json"])
+    [held] = json.loads(run.stdout)["reranker"]["stores"]
+    assert (held["path"], held["rows"], held["writable"]) == (str(path), 5, True)
+    assert 0 < held["bytes"] < held["max_bytes"]
+    with sqlite3.connect(path) as connection:  # its own sentences are gone again
+        assert connection.execute("SELECT count(*) FROM passages").fetchone() == (5,)
+    connection.close()

@@ -383,6 +383,18 @@ class EmbeddedScorer:
         shortened = cast(EmbeddedPairs, self._engine.get().model).model.shortened
         known.forget([shortened(text) for text in documents])
 
+    def store_contents(self) -> dict[str, Any] | None:
+        """What the file of ``store`` holds, once the model is loaded; None if it is not known.
+
+        Its ``path``, the number of its ``rows``, its size in ``bytes`` and ``max_bytes``, and
+        whether it is ``writable``.
+        """
+        known = self._known()
+        contents = None if known is None else known.contents()
+        if contents is None or self.store is None:
+            return None
+        return {"path": self.store.path, **contents}
+
     def _stored(self) -> KnownPassages:
         known = cast(EmbeddedPairs, self._engine.get().model).known
         if self.store is None or known is None:

@@ -194,6 +194,10 @@ class KnownPassages:
         if issues := self.issues():
             raise StoreError(issues[0].message)
 
+    def contents(self) -> dict[str, Any] | None:
+        """What the file holds; None without a file, and if it cannot be used."""
+        return None if self._file is None else self._file.contents()
+
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report."""
         return [] if self._file is None else self._file.issues()
@@ -209,7 +213,8 @@ class KnownPassages:
     def _delete(self, keys: Sequence[bytes]) -> None:
         self._memory.remove_many(keys)
         if self._file is not None:
-            self._file.put_many(dict.fromkeys(keys))
+            self._file.write_soon(dict.fromkeys(keys))  # in place of records not yet written
+            self._file.flush()
 
 
 class _Memory:

@@ -110,6 +110,11 @@ class Store(Generic[V]):
         """Bytes that can be written until the least recently used values are deleted."""
         return self._call("free_bytes") or 0
 
+    def contents(self) -> dict[str, Any] | None:
+        """Number of values, size, limit, and whether it can be written; None if it is unusable."""
+        contents: dict[str, Any] | None = self._call("contents")
+        return contents
+
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, V]:
         """The stored values by key; none if the file does not respond by the deadline."""
         if not keys:

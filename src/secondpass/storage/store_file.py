@@ -120,15 +120,24 @@ class StoreFile:
 
     def free_bytes(self) -> int:
         """Bytes that can be written until the least recently used rows are deleted."""
+        used = self._run(_READ, _bytes_in_use) or 0
+        return self._max_bytes - used
 
-        def measure(connection: sqlite3.Connection) -> int:
-            [(pages,)] = connection.execute("PRAGMA page_count")
-            [(free,)] = connection.execute("PRAGMA freelist_count")
-            [(size,)] = connection.execute("PRAGMA page_size")
-            used: int = (pages - free) * size
-            return self._max_bytes - used
+    def contents(self) -> dict[str, Any]:
+        """The number of rows, the bytes of the pages in use, and whether it can be written."""
 
-        return self._run(_READ, measure) or 0
+        def measure(connection: sqlite3.Connection) -> tuple[int, int]:
+            [(rows,)] = connection.execute(f"SELECT count(*) FROM {self._layout.table}")
+            return rows, _bytes_in_use(connection)
+
+        rows, size = self._run(_READ, measure) or (0, 0)
+        opened = self._connections
+        return {
+            "rows": rows,
+            "bytes": size,
+            "max_bytes": self._max_bytes,
+            "writable": opened is not None and opened.writer is not None,
+        }
 
     def close(self) -> None:
         """Close the file; a later call opens it again."""
@@ -343,6 +352,14 @@ class _Connections:
         for connection in (*self._readers, self.writer):
             if connection is not None:
                 connection.close()
+
+
+def _bytes_in_use(connection: sqlite3.Connection) -> int:
+    [(pages,)] = connection.execute("PRAGMA page_count")
+    [(free,)] = connection.execute("PRAGMA freelist_count")
+    [(size,)] = connection.execute("PRAGMA page_size")
+    used: int = (pages - free) * size
+    return used
 
 
 def _counter(value: object) -> int:

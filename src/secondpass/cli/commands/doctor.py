@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from secondpass import __version__
+from secondpass import Reranker, __version__
 from secondpass.cli.console import (
     ERROR,
     escaped,
@@ -153,7 +153,10 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
         try:
             reranker.warm_up()
             result["loaded"] = True
+            result["stores"] = _stores(reranker)  # before the ranking, which adds its sentences
             ranking = reranker.rerank(_QUERY, _CANDIDATES)
+            if result["stores"] and ranking.report.usage.encoded:
+                reranker.forget(_CANDIDATES)
         finally:
             reranker.close()
     except SecondPassError as error:
@@ -168,6 +171,16 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
         result["reason"] = f"the ranking is {report.status}: {issues}"
     return result
+
+
+def _stores(reranker: Reranker) -> list[dict[str, Any]]:
+    """What the passage stores of the methods hold."""
+    found = []
+    for method in (reranker.method, *(stage.method for stage in reranker.fallback)):
+        contents = getattr(getattr(method, "scorer", None), "store_contents", None)
+        if contents is not None and (held := contents()) is not None:
+            found.append(held)
+    return found
 
 
 def _print(result: Mapping[str, Any]) -> None:
@@ -197,6 +210,11 @@ def _print(result: Mapping[str, Any]) -> None:
     if "reranker" in result:
         console.print()
         console.print(_reranker_line(result["reranker"]))
+        for store in result["reranker"].get("stores", ()):
+            size = f"{store['bytes'] / 1e6:,.1f} of {store['max_bytes'] / 1e6:,.0f} MB"
+            access = "" if store["writable"] else ", which is only read"
+            text = f"store {store['path']}: {store['rows']:,} passages, {size}{access}"
+            console.print(Text(one_line(text)))
     if "model" in result:
         console.print()
         for line in _model_lines(result["model"]):
