@@ -537,15 +537,31 @@ REPORTED = {"status": "ok partial unchanged"}
 
 
 def reply(
-    name: str, make: Callable[[fake.Answer], Any], *script: Step, method: Any = GRADED, **more: Any
+    name: str,
+    make: Callable[[fake.Answer], Any],
+    *script: Step,
+    method: Any = GRADED,
+    cut: bool = False,
+    **more: Any,
 ) -> Case:
     """What a model says; unless stated otherwise, it may be used in part, and that is reported."""
     expected = {"status": "partial unchanged", "codes": "*", "requests": (1, 2), **more}
-    return Case(name, (says(make), *script), method=method, **expected)
+    return Case(name, (says(make, cut=cut), *script), method=method, **expected)
 
 
 def prose(_: fake.Answer) -> str:
     return "I would say 5."
+
+
+def in_channels(thought: str, answer: str) -> str:
+    """A reply of gpt-oss, with its special tokens."""
+    start = "<|start|>assistant<|channel|>final<|message|>"
+    return f"<|channel|>analysis<|message|>We try {thought}<|end|>{start}{answer}<|return|>"
+
+
+def decoded(thought: str, answer: str) -> str:
+    """The same without them, as servers decode it; without an answer, it breaks off before."""
+    return f"analysisWe try {thought}" + (f"assistantfinal{answer}" if answer else "")
 
 
 def by_index(answer: fake.Answer) -> list[dict[str, Any]]:
@@ -558,6 +574,11 @@ PAYLOAD = [
     reply("in a fence", lambda a: f"```json\n{a.json}\n```", **READ),
     reply("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}", **READ),
     reply("thoughts that do not end", lambda a: f"<think>so {a.json}", **REFUSED),
+    reply("thoughts of gpt-oss", lambda a: in_channels(a.but(0), a.json), **READ),
+    reply("thoughts of gpt-oss, decoded", lambda a: decoded(a.but(0), a.json), **READ),
+    reply("thoughts of gpt-oss that do not end", lambda a: decoded(a.json, ""), **REFUSED),
+    reply("a draft, cut off", lambda a: f"First: {a.but(0)} Wait, 5 is", cut=True, **REFUSED),
+    reply("an explanation, cut off", lambda a: f"{a.json} For 5 is", cut=True, **READ),
     reply("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better.", **REFUSED),
     reply("half of it", lambda a: a.json[: len(a.json) // 2], **REFUSED),
     reply("deep nesting", lambda a: "[" * 100_000, **LOST),

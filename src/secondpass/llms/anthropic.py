@@ -7,6 +7,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import Form, Provider, joined
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
@@ -62,7 +63,7 @@ class AnthropicMessages(Provider):
         usage = getattr(response, "usage", None)
         return Completion(
             joined(response.content),
-            response.stop_reason in {"max_tokens", "model_context_window_exceeded"},
+            is_truncated(response.stop_reason),
             token_count(getattr(usage, "input_tokens", None)),
             token_count(getattr(usage, "output_tokens", None)),
         )

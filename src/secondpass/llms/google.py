@@ -6,6 +6,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import Form, Provider, TokenLogprobs, answer_range, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
@@ -90,7 +91,7 @@ class GoogleGenAI(Provider):
         reasoning_tokens = token_count(getattr(usage, "thoughts_token_count", None)) or 0
         return Completion(
             "".join(part.text for part in parts if part.text and not part.thought),
-            reason == "MAX_TOKENS",
+            is_truncated(reason),
             token_count(getattr(usage, "prompt_token_count", None)),
             None if reply_tokens is None else reply_tokens + reasoning_tokens,
             _logprobs(getattr(first, "logprobs_result", None)) if prompt.logprobs else None,

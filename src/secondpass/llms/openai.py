@@ -11,6 +11,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import (
     Form,
     Provider,
@@ -77,7 +78,7 @@ class OpenAIChat(Provider):
         usage = getattr(response, "usage", None)
         return Completion(
             joined(choice.message.content),
-            choice.finish_reason == "length",
+            is_truncated(choice.finish_reason),
             token_count(getattr(usage, "prompt_tokens", None)),
             token_count(getattr(usage, "completion_tokens", None)),
             _logprobs(getattr(choice, "logprobs", None)) if prompt.logprobs else None,

@@ -12,7 +12,7 @@ from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.first_token import is_answered
-from secondpass.prompts.replies.json_text import thinking_end
+from secondpass.prompts.replies.thinking import answer_start
 from secondpass.ranking.scoring import to_float
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.diagnosis import Sent
@@ -284,7 +284,7 @@ _KEPT = 16
 
 def answer_range(texts: Sequence[str]) -> tuple[int, int]:
     """The range of the first tokens of an answer among those of a reply, after its thinking."""
-    left = thinking_end("".join(texts))
+    left = answer_start("".join(texts))
     for start, text in enumerate(texts):
         left -= len(text)
         if left < 0:
