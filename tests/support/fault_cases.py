@@ -7,7 +7,7 @@ them through the core, and the adapters' tests through the adapters.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,6 +248,21 @@ def asks_for_schema(request: fake.Request) -> bool:
     return request.schema is not None
 
 
+PARAMETERS = ("temperature", "top_p", "min_p", "max_completion_tokens", "max_tokens")
+
+
+def refusing_in_turn(*parameters: str) -> Step:
+    """400 for the first of these parameters that a request has."""
+
+    def step(request: fake.Request) -> Iterable[fake.Wire]:
+        blamed = next((name for name in parameters if name in request.body), None)
+        if blamed is None:
+            return fake.good()(request)
+        return fake.status(400, f"Unsupported parameter: '{blamed}'", param=blamed)(request)
+
+    return step
+
+
 def adapted(
     name: str,
     applies: Callable[[fake.Request], bool],
@@ -311,6 +326,16 @@ STATUS = [
         3,
         otherwise=fake.refusing(asks_for_schema, fake.schema_refused()),
         flavours=KEYED,
+    ),
+    Case(
+        "all parameters refused in turn",
+        (refusing_in_turn(*PARAMETERS),),
+        "ok",
+        requests=1 + len(PARAMETERS),
+        tokens=1,
+        fresh=True,
+        flavours=("openai", "compatible"),
+        llm={"max_tokens": 500, "options": {"top_p": 0.9, "min_p": 0.1}},
     ),
     insisted(
         "schema refused, whatever is asked", fake.schema_refused(), "bad_request format_refused"

@@ -230,7 +230,8 @@ class Decisions(ApiMethod[DecisionApi]):
             fewer questions.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further fields of the request.
+        options: further fields of the request, which may be the placeholders ``$model``,
+            ``$state`` and ``$state_text``.
 
     A document that the model declines to decide about is unjudged, never 0. If a probability of
     a yes is outside 0 to 1, no score of the ranking is used.
@@ -241,6 +242,7 @@ class Decisions(ApiMethod[DecisionApi]):
 
     _apis = DECISION_APIS
     _fixed = TEXTS | {"id", "model"}
+    _in_options = TEXTS - OF_REQUEST | {"model"}
     _output_tokens = 1
     _splits_long = True  # its documents share one state
 
@@ -360,7 +362,8 @@ class Decisions(ApiMethod[DecisionApi]):
         questions = [{"id": name, "question": self._question_about(name)} for name in ids]
         template = {name: part for name, part in self._api.request.items() if name not in without}
         body = api_template.fill(template, values, questions, OF_REQUEST)
-        return api_template.laid_over(template, body, self.options or {})
+        options = api_template.fill(self.options or {}, values)
+        return api_template.laid_over(template, body, options)
 
     def _question_about(self, name: str) -> dict[str, Any]:
         alone = self._layout == "each"

@@ -51,7 +51,7 @@ class Endpoint(ApiMethod[RerankApi]):
             span of an item.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further fields of the request.
+        options: further fields of the request, which may be placeholders.
 
     Raises:
         ConfigurationError: a missing base URL or model, or a setting that the API does not have.
@@ -177,8 +177,7 @@ class Endpoint(ApiMethod[RerankApi]):
         }
         whole = self._api.template(with_spans=self.spans)
         template = {name: part for name, part in whole.items() if name not in without}
-        body = api_template.filled(template, values, request.documents)
-        return api_template.laid_over(template, body, self.options or {})
+        return api_template.filled(template, values, request.documents, self.options)
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
         body = json_http.parse_json(text)

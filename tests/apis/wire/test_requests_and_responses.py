@@ -35,6 +35,7 @@ def test_record(name):
 BODIES = [
     ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
     ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
+    ("jina", {"options": {"top_n": "$count"}}, {"top_n": len(NUMBERS)}),
     ("tei", {"raw_scores": True}, {"raw_scores": True}),
     ("infinity", {"raw_scores": True}, {"raw_scores": True}),
     *((name, {"spans": True}, DIALECTS[name].asks_for_spans) for name in APIS if APIS[name].spans),
