@@ -149,9 +149,11 @@ def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
     if isinstance(question, YesNo):
-        number = to_float(lookup(answer, question.probability))
+        stated = lookup(answer, question.probability)
+        number = to_float(stated)
         if number is None or not math.isfinite(number):
-            raise _UnusableError(f"{question.probability!r} is no number")
+            what = "null or missing" if stated is None else "no number"
+            raise _UnusableError(f"{question.probability!r} is {what}")
         value = in_range(number, (0.0, 1.0))
         if value is None:
             message = f"it has a probability of {number:.6g}, so none of its numbers is used"
@@ -165,6 +167,8 @@ def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
 def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
     """The probabilities of the levels, lowest first."""
     stated = lookup(answer, question.probabilities)
+    if stated is None:
+        raise _UnusableError(f"{question.probabilities!r} is null or missing")
     if question.level is not None and isinstance(stated, list):
         rows = [(lookup(row, question.level), lookup(row, question.probability)) for row in stated]
         clear = all(isinstance(label, str) for label, _ in rows) and not any(

@@ -19,7 +19,7 @@ from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import (
     Answer,
     Ask,
@@ -36,7 +36,7 @@ from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
-from secondpass.services.diagnosis import Sent
+from secondpass.services.diagnosis import Sent, words_in_answer
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
@@ -253,7 +253,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
         def read(response: Any) -> ResponseScores:
             if response.body is json_http.INVALID:
-                raise ReplyError("it is not JSON", "bad_response")
+                raise ReplyError(f"it is not JSON{response.remark}", "bad_response")
             return wire.with_skipped(self._scores(response, request), skipped)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
@@ -418,7 +418,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 self._learn(described, request, body, without)
             raise error
         self._learned.pop(_form_of(body), None)
-        return await self._response(response.content.decode("utf-8"), sent, without)
+        text = response.content.decode("utf-8")
+        read = await self._response(text, sent, without)
+        if read.body is json_http.INVALID:
+            return replace(read, remark=await in_thread(lambda: words_in_answer(text, sent)))
+        return read
 
     def _learn(
         self,

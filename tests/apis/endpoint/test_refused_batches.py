@@ -152,9 +152,17 @@ def message_of(ranking) -> str:
     )
 
 
+NULL = "is null in each row"
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
+        ({"results": [{"index": 0, "relevance_score": None}]}, f"'relevance_score' {NULL}"),
+        ({"results": [{"index": None, "relevance_score": 0.5}]}, f"'index' {NULL}"),
+        ({"results": [{"relevance_score": 0.5}]}, "'index' is wanted, and rows have 'relevance"),
+        ({"results": [None]}, "it has no usable score"),
+        ({"results": None}, "'results' is null"),
         ({"error": {"message": "model is still loading"}}, "the server says: model is still load"),
         ({"code": "Throttled", "message": "later, please"}, "code Throttled: later, please"),
         ({"detail": "no such deployment"}, "the server says: no such deployment"),
@@ -165,6 +173,12 @@ def message_of(ranking) -> str:
 def test_a_reply_without_scores_is_described(reply, words, make, rank, provider):
     provider.play(fake.raw(http(200, reply)))
     assert words in message_of(rank(make("jina"), "q", ["3 a"]))
+
+
+def test_scores_that_are_all_null_are_described(make, rank, provider):
+    provider.play(fake.raw(http(200, {"scores": [None]})))
+    ranking = rank(make("deepinfra"), "q", ["3 a"])
+    assert "it has no usable score: 'scores' has only null" in message_of(ranking)
 
 
 @pytest.mark.parametrize("reply", ["error", "names", "rows"])
