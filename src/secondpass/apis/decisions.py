@@ -215,8 +215,9 @@ class Decisions(ApiMethod[DecisionApi]):
         api: the shape of the API: the name of a built-in one, the path of a YAML file that
             describes another, or that description.
         model: its name.
-        base_url: the URL without the API's path, for another provider or server of that shape.
-        path: replaces the API's path.
+        base_url: the URL, with or without the API's path, for another provider or server of that
+            shape.
+        path: replaces the API's path, and is appended to any ``base_url``.
         rename: names of fields of another provider, by those of the description; three at most.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of

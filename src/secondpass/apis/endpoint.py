@@ -36,8 +36,10 @@ class Endpoint(ApiMethod[RerankApi]):
         api: the API: the name of a built-in one, the path of a YAML file that describes another,
             or that description.
         model: its name; optional for servers that run one model.
-        base_url: the URL without the API's path; required if every user of the API has another.
-        path: replaces the API's path; ``$model`` stands for the model's name.
+        base_url: the URL, with or without the API's path; required if every user of the API has
+            another.
+        path: replaces the API's path, and is appended to any ``base_url``; ``$model`` stands for
+            the model's name.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one.

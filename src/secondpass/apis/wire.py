@@ -88,20 +88,30 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
     """The URL of a request.
 
     A base URL may end with the API's version, as SDKs of language models write it, and have a
-    query, which then follows the path.
+    query, which then follows the path. It may also be the whole URL, of any version; but a path
+    that is set is always appended.
     """
-    whole = (base_url or api.url or "").rstrip("/")
-    path = (api.path if path is None else path).replace("$model", quote(model or "", safe="/"))
-    if not path:
-        return whole
-    base, _, query = whole.partition("?")
-    base, path = base.rstrip("/"), "/" + path.lstrip("/")
-    if query:
-        path += ("&" if "?" in path else "?") + query
-    version = re.match(r"/v\d+(?=/)", path)
-    if version is not None and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
-        base = base.removesuffix(version[0])
-    return base + path
+    base, _, query = (base_url or api.url or "").partition("?")
+    base = base.rstrip("/")
+    if named := path or api.path:
+        named = "/" + named.replace("$model", quote(model or "", safe="/")).lstrip("/")
+        version = _VERSION.match(named)
+        if path is None and _is_whole(base, named):
+            named = ""
+        elif version and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
+            base = base.removesuffix(version[0])
+        base += named
+    return f"{base}{'&' if '?' in base else '?'}{query}" if query else base
+
+
+_VERSION = re.compile(r"/v\d+(?=/)")
+
+
+def _is_whole(base: str, path: str) -> bool:
+    """Whether a base URL ends with the path of an API, in this version or another."""
+    version = _VERSION.match(path)
+    end = re.escape(path) if version is None else rf"/v\d+{re.escape(path[version.end() :])}"
+    return re.search(rf"[^/]{end}$", base) is not None
 
 
 # ---------------------------------------------------------------------- responses

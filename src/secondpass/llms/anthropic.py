@@ -28,6 +28,7 @@ class AnthropicMessages(Provider):
     extra = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
     url_variables = ("ANTHROPIC_BASE_URL",)
+    sdk_paths = ("/v1/messages", "/v1")
     forms = ("json_schema", "text")
 
     def _connect(self, key: str) -> Connection:
@@ -36,7 +37,7 @@ class AnthropicMessages(Provider):
         client = anthropic.AsyncAnthropic(
             api_key=key,
             auth_token=None,
-            base_url=self.base_url,
+            base_url=self._sdk_url,
             max_retries=0,
             timeout=self.timeout,
             http_client=bounded(anthropic.DefaultAsyncHttpxClient, self.timeout),

@@ -27,6 +27,10 @@ class GoogleGenAI(Provider):
     extra = "google"
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     url_variables = ("GOOGLE_GEMINI_BASE_URL",)
+    sdk_paths = (
+        *("/v1beta/models/$model:generateContent", "/v1/models/$model:generateContent"),
+        *("/v1beta", "/v1"),
+    )
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
     length_names = ("max_output_tokens",)
@@ -43,7 +47,7 @@ class GoogleGenAI(Provider):
             api_key=key,
             vertexai=False,
             http_options=genai.types.HttpOptions(
-                base_url=self.base_url,
+                base_url=self._sdk_url,
                 timeout=max(1, round(self.timeout * 1000)),
                 httpx_async_client=http_client,
                 retry_options=genai.types.HttpRetryOptions(attempts=1),

@@ -38,6 +38,7 @@ class OpenAIChat(Provider):
     extra = "openai"
     key_variables = ("OPENAI_API_KEY",)
     url_variables = ("OPENAI_BASE_URL",)
+    sdk_paths = ("/chat/completions",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
     length_names = ("max_completion_tokens", "max_tokens")
@@ -49,7 +50,7 @@ class OpenAIChat(Provider):
         client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
         client = openai.AsyncOpenAI(
             api_key=key,
-            base_url=self.base_url,
+            base_url=self._sdk_url,
             max_retries=0,
             timeout=self.timeout,
             http_client=bounded(client_class, self.timeout, shorten=_shorten),
