@@ -258,7 +258,10 @@ CUT_REPLIES = [
     (f"<think>Hm.</think>{G} Because", DRAFT, NONE),
     (f"analysisWe assistantfinal{G}", VALUES, NONE),
     (f'analysisWe read "assistantfinal{G}", which', DRAFT, NONE),
-    (f'<think>It says "</think>{G}"<think> and', DRAFT, NONE),
+    (f"<think>It says </think>{G}<think> and", DRAFT, NONE),
+    (f"<think>It says </think>{G}<think>", DRAFT, NONE),
+    (f"<think>It says </think>{G}<think>and</think>", DRAFT, NONE),
+    (f"So <think>it</think>{G}", VALUES, NONE),
     (f"Hm.</think>{G}", VALUES, NONE),
     # A bracket that may begin another answer.
     (f"{G}\nNo: {{", OPEN, NONE),

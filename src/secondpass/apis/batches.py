@@ -82,15 +82,13 @@ _FORM = re.compile(
     r"\b(?:unknown|unsupported|unrecogni[sz]ed|unexpected|missing|extra|additional|deprecated)\W{1,3}"
     r"(?:\w+\W{1,3}){0,3}?(?:fields?|param\w*|propert\w*|arguments?|keys?|options?|inputs|models?)\b"
     r"|extra_forbidden|\b(?:field|parameter|property) (?:is )?required"
-    r"|\bmodel\b[^.\n]{0,60}\b(?:not (?:found|exist|available|support)|doesn't (?:exist|support))",
-    re.I,
+    r"|\bmodel\b[^.\n]{0,60}\b(?:not (?:found|exist|available|support)|doesn't (?:exist|support))"
 )
 """Words about members of a request, or about the model."""
 _DOCUMENTS = re.compile(
     r"batch|too (?:many|much|big)|\bmax|at most|up to|(?:more|fewer|less) than|exceed|limit|larg"
     r"|\blong|length|\bsize|token|number of|\bcount|document|passage|text|content|item"
-    r"|[最超限长多文]",
-    re.I,
+    r"|[最超限长多文]"
 )
 """Words that may be about documents, their number, or their length."""
 
@@ -129,14 +127,14 @@ class SizeSearch(Generic[T]):
 
     Attributes:
         answers: those so far; the answers about what is asked again are removed.
-        refused_form: the form of the requests, if a single document was refused; else None.
+        in_vain: the refusal that is no matter of size; None if there is none.
     """
 
     def __init__(self, answers: dict[range, Answer[T]], issues: IssueCollector) -> None:
         self.answers = answers
         self.issues = issues
-        self.refused_form: str | None = None
-        self._form = ""
+        self.in_vain: BatchRefusedError | None = None
+        self._refusal: BatchRefusedError | None = None  # of what the first document is a part of
         self._first: range | None = None  # the single document
         self._last: range | None = None  # the part that was asked about last, alone
 
@@ -147,16 +145,16 @@ class SizeSearch(Generic[T]):
 
     def next_parts(self) -> list[range]:
         """The ranges to ask about next; none if there is nothing to ask, or no hope."""
-        refused = [
-            part
+        refused = {
+            part: answer.error
             for part, answer in self.answers.items()
             if isinstance(answer.error, BatchRefusedError)
-        ]
+        }
         last, self._last = self._last, None
         if last is not None and last not in refused:
             is_answered = self.answers[last].value is not None
             if not is_answered:
-                self.refused_form = self._form if last is self._first else None
+                self.in_vain = self._refusal if last is self._first else None
                 return []
             if last is not self._first:
                 return self._removed(refused, len(last))
@@ -165,18 +163,18 @@ class SizeSearch(Generic[T]):
             return self._removed(refused, 1)
         answer = self.answers.pop(whole)
         self.issues.add_recovered(answer)
-        self._form = getattr(answer.error, "form", "")
         size = 1 if self._first is None else (len(whole) + 1) // 2
         self._last, rest = whole[:size], whole[size:]
-        self._first = self._first or self._last
+        if self._first is None:
+            self._first, self._refusal = self._last, refused[whole]
         self.answers[rest] = replace(answer, troubles=())
         return [self._last]
 
-    def _removed(self, refused: Sequence[range], size: int) -> list[range]:
+    def _removed(self, parts: Collection[range], size: int) -> list[range]:
         """These ranges, in parts of a size, without the answers about them."""
-        for part in refused:
+        for part in parts:
             del self.answers[part]
-        return [smaller for part in refused for smaller in split(part, size, None, None)]
+        return [smaller for part in parts for smaller in split(part, size, None, None)]
 
 
 def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | None) -> None:

@@ -185,8 +185,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 halved = halved or bool(parts)
             if not parts:
                 break
-        if search.refused_form is not None:
-            self._remember(search.refused_form)
+        if search.in_vain is not None:
+            self._remember(search.in_vain.form)
         if halved and all(answer.value is not None for answer in answers.values()):
             self._remember(_DOCUMENTS, max(map(len, answers)))
         if skips_empty and any(answer.value is not None for answer in asked.values()):

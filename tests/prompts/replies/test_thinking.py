@@ -43,12 +43,20 @@ PARTS = {
     "a start mark within": ("<think>a <think> b</think>yes", "yes", "", True),
     "an end mark behind the answer": ("<think>no</think>yes</think>", "yes\n", "", True),
     "nested": ("<think>a<think>b</think>no</think>yes", "yes", "\nno", True),
+    "nested, and an end mark behind the answer": (
+        "<think>a<think>b</think>no</think>yes</think>",
+        "yes\n",
+        "\nno",
+        True,
+    ),
+    "nested twice": ("<think><think><think>a</think>b</think>c</think>yes", "yes", "b\nc", True),
     "no start mark": ("no</think> yes", " yes", "no", True),
     "no start mark, twice": ("a</think>b</think>yes", "yes", "a\nb", True),
     "an end mark first": ("</think> yes", " yes", "", False),
     "text before": ("Well. <think>no</think>yes", "Well. \nyes", "no", True),
     "no end mark, behind the answer": ("yes <think>no", "yes ", "no", True),
     "quoted marks": ('{"a": "<think>"} </think>', "", '{"a": "<think>"} ', True),
+    "a mark behind JSON": ('{"a": 1}</think>yes', "yes", '{"a": 1}', True),
     "a mark in JSON": ('Yes: ["<think>", "</think>"].', 'Yes: ["<think>", "</think>"].', "", False),
     # github.com/openai/harmony, docs/format.md
     "harmony": (

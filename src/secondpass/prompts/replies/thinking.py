@@ -97,19 +97,21 @@ class _Scan:
         self.dropped = False
         self.notation: str | None = None
         self.is_leading = True
-        self._starts = self._ends = 0  # number of marks that started and ended thinking
+        self._has_start = False
+        self._open = 0  # number of start marks without an end mark
 
     def run(self, is_quoted: Callable[[int, Span], bool]) -> None:
         """Read all marks; ``is_quoted`` says of one outside of thinking whether it is none."""
         start = 0  # of the current part
         for mark, (first, stop) in _marks().in_text(self.text):
             if self.notation is not None:
+                if mark.starts == self.notation:
+                    self._open += 1
                 if self.notation not in mark.ends:
-                    self._starts += mark.starts == self.notation
                     continue
                 self._end_thinking(start, first)
                 self.notation = None
-                self._ends += 1
+                self._open -= 1
             elif is_quoted(start, (first, stop)):
                 continue
             else:
@@ -124,16 +126,14 @@ class _Scan:
         self.answer.append((start, stop))
         self.is_leading = self.is_leading and _is_blank(self.text[start:stop])
         self.notation = mark.starts
-        self._starts += mark.starts is not None
-        if self._is_late(mark):
+        if mark.starts is not None:
+            self._has_start = True
+            self._open += 1
+        elif not mark.is_frame and (mark.is_answer or self._open or not self._has_start):
+            # The text before may be thinking whose start mark is missing or further up.
             self.doubtful += self.answer
             self.answer = []
-
-    def _is_late(self, mark: _Mark) -> bool:
-        """Whether text before a mark may be thinking whose start mark is missing."""
-        if mark.starts is not None or mark.is_frame:
-            return False
-        return mark.is_answer or self._starts == 0 or self._starts > self._ends
+            self._open = max(0, self._open - 1)
 
     def _end_thinking(self, start: int, stop: int) -> None:
         if not self.is_leading:
