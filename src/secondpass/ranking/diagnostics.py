@@ -35,6 +35,7 @@ _ONCE = {
     "model_doubtful",
     "not_cached",
     "not_english",
+    "query_truncated",
     "scores_ascending",
     "text_truncated",
 }
