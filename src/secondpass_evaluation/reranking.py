@@ -409,8 +409,10 @@ def replayed(
         retrieved, _ = first_stage_scores([item.candidate for item in items])
         found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
         originals = [found[item.position] for item in scored]
-    final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
-    order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
+    if weighted is None:
+        order = sorted(range(len(scored)), key=reranked.__getitem__, reverse=True)
+    else:
+        order = weighted.mix(originals, reranked, scale).order
     ranked = completed(
         [scored[index].position for index in order],
         [item.position for item in head],

@@ -209,11 +209,10 @@ class Outcome:
         """The head in its new order, without the candidates below the threshold; and these."""
         status, final = self.trace.status, self.trace.final_score
         scored = [position for position in self.head if status[position] == "scored"]
-        scores, as_configured = self._final_scores(scored, method, blend)
+        scores, order, as_configured = self._final_scores(scored, method, blend)
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
-        order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
-        order = completed(order, self.head, status, self.issues)
+        order = completed([scored[index] for index in order], self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the threshold is set for scores that are not blended with the original order"
@@ -228,14 +227,18 @@ class Outcome:
 
     def _final_scores(
         self, scored: Sequence[int], method: Method, blend: Blend | None
-    ) -> tuple[Sequence[float], bool]:
-        """The final scores, and whether blend and threshold are set for scores like these."""
+    ) -> tuple[Sequence[float], Sequence[int], bool]:
+        """The final scores, and the indices of ``scored`` in their order.
+
+        And whether blend and threshold are set for scores like these.
+        """
         trace = self.trace
         ordering = trace.order_scores or trace.rerank_score
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
         trace.scale = method.scale
         if blend is None and not self.original:
-            return reranked, True
+            order = sorted(range(len(scored)), key=reranked.__getitem__, reverse=True)
+            return reranked, order, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]
         weighted = with_weight(blend, self.original, originals)
         assert weighted is not None
@@ -259,7 +262,8 @@ class Outcome:
                 "retrieval scores outside 0 to 1 were blended as they are",
                 [scored[index] for index in blended.outside],
             )
-        return blended.final, blend is not None and weighted.normalize == blend.normalize
+        as_configured = blend is not None and weighted.normalize == blend.normalize
+        return blended.final, blended.order, as_configured
 
     @property
     def threshold(self) -> Threshold | None:

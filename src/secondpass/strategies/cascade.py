@@ -155,11 +155,12 @@ def scored_order(judgement: Judgement) -> list[int]:
     """
     ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
     scores = {index: score for index, score in enumerate(ordering) if score is not None}
-    if judgement.original:
-        blend = Blend(judgement.original, "minmax")
-        blended = blend.mix([None] * len(scores), [*scores.values()])
-        scores = dict(zip(scores, blended.final, strict=True))
-    return sorted(scores, key=scores.__getitem__, reverse=True)
+    if not judgement.original:
+        return sorted(scores, key=scores.__getitem__, reverse=True)
+    blend = Blend(judgement.original, "minmax")
+    blended = blend.mix([None] * len(scores), [*scores.values()])
+    indices = [*scores]
+    return [indices[place] for place in blended.order]
 
 
 @dataclass(slots=True)
