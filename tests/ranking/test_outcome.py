@@ -72,7 +72,7 @@ def test_a_floor_is_not_applied_to_scores_of_another_scale(floor, blend, applied
     order, below = result.rank(METHOD, blend, floor)
     assert (len(order), len(below)) == ((2, 2) if applied else (4, 0))
     assert ("floor_not_applied" in codes(result)) is not applied
-    assert result.degraded is not applied
+    assert result.degraded_by == (set() if applied else {"original"})
 
 
 def test_missing_retrieval_scores_are_reported():

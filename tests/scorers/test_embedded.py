@@ -250,6 +250,7 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     ]:
         ranking = reranker.rerank(texts[0], texts)
         assert (ranking.report.status, ranking.report.method) == (status, method)
+        assert ranking.report.degraded_by == (() if status == "unchanged" else ("language",))
         assert [issue.code for issue in ranking.report.issues] == ["not_english"]
         if status == "unchanged":
             assert [item.text for item in ranking] == texts

@@ -5,7 +5,7 @@ The record of that is a :class:`Trace`, by which a ranking can explain the rank 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ from secondpass.errors import MethodError
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
+from secondpass.ranking.methods import reasons_of
 from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import registry
-from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold
+from secondpass.types import Candidate, DegradedBy, Issue, ItemStatus, Ranked, Threshold
 
 # Ranked without being frozen: to create one and change its class takes a third of the time.
 _Draft = make_dataclass(
@@ -133,6 +134,7 @@ class Outcome:
         renderable: those of the head that have a text for a method.
         on_exception: called with an exception of an ordering, and with its source.
         call: the handle of the pass, for orderings that run a model.
+        degraded_by: why the ranking is ``degraded``, beside a fallback.
         original: the method's weight of the original order.
         trace: the statuses and scores, and what else ``Ranking.explain`` needs.
     """
@@ -144,7 +146,7 @@ class Outcome:
     on_exception: Callable[[BaseException, str], None]
     call: Call
     order_followed: bool = True
-    degraded: bool = False
+    degraded_by: Set[DegradedBy] = frozenset()
     original: float | None = None
     trace: Trace = field(init=False)
 
@@ -191,7 +193,7 @@ class Outcome:
             found = dict(zip(positions, judgement.order_scores, strict=True))
             trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
         self.original = judgement.original
-        self.degraded = judgement.degraded or bool(self.original)
+        self.degraded_by = reasons_of(judgement)
         if judgement.stage_scores is not None:
             trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
         if judgement.spreads is not None:
