@@ -81,9 +81,6 @@ class Model:
         self.pairs += len(pairs)
         return [pair.score for pair in pairs]
 
-    def truncated(self, _query: str, _passages: list[str]) -> list[int]:
-        return []
-
 
 class EngineScorer:
     """A scorer on the engine of local models."""

@@ -166,7 +166,7 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     result["report"] = report.to_dict()
     if not result["runs"]:
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        result["reason"] = f"the ranking is {report.status}: {issues}"
+        result["reason"] = f"the ranking is {report.status_text}: {issues}"
     return result
 
 
