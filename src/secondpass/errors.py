@@ -25,7 +25,7 @@ No message contains a query, a passage or a key. All exceptions can be pickled.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 class SecondPassError(Exception):
@@ -250,3 +250,12 @@ class NestedCallError(InputError, MethodError):
 def with_article(noun: str) -> str:
     """A noun, such as the name of a type, with "a" or "an" before it."""
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from or during."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
