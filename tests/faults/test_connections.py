@@ -271,7 +271,21 @@ def signed(tmp_path):
         yield port
 
 
+@pytest.mark.parametrize("flavour", ["openai", "anthropic"])
+def test_an_address_of_the_environment_is_checked(reranker, flavour, monkeypatch):
+    """Google's SDK drops line breaks."""
+    variable = f"{flavour.upper()}_BASE_URL"
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1\n")
+    llm = {"type": flavour, "model": "m", "api_key": "k"}
+    one = reranker(method={"type": "graded", "llm": llm}, limits={"retries": 0})
+    (issue,) = one.rerank("q", GIVEN).report.issues
+    assert issue.code == "no_client"
+    assert f"{variable}: must not contain white space" in issue.message
+
+
 ADDRESSES = [
+    "http://127.0.0.1:9/v1\n",
+    "http://127.0.0.1:9/v1\r\nx-more: 1",
     "http://",
     "http:///v1",
     "http://:80",

@@ -9,15 +9,14 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
 from secondpass.concurrency.lazy import ForkLock, require
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
-from secondpass.errors import ConfigurationError, LLMError, SecondPassError
+from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
 from secondpass.services.diagnosis import Sent, address, strings_in
-from secondpass.services.network import client_problem, proxy_for
+from secondpass.services.network import client_problem, proxy_for, split
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import (
     OptionalVariables,
@@ -219,7 +218,8 @@ class Client(Generic[R]):
         proxy = proxy_for(url or "https://")
         way = "" if proxy is None else f"through {proxy}"
         key_source = "no key" if value == NO_KEY else f"key of {key.variable or 'api_key'}"
-        return f"[{', '.join(filter(None, [url, way, f'model {self.name}', key_source]))}]"
+        model = f"model {printable(self.name)}"
+        return f"[{', '.join(filter(None, [url, way, model, key_source]))}]"
 
     def _key(self) -> Secret:
         """The key, or an LLMError."""
@@ -274,20 +274,32 @@ class Client(Generic[R]):
         except Exception as caught:
             name = type(caught).__name__
         # Outside the except clause: a foreign exception holds the key.
-        reason = client_problem() or f"{name} was raised"
+        reason = client_problem() or self._address_problem() or f"{name} was raised"
         message = f"the HTTP client cannot be made: {reason} {self._origin(bare(self._url), key)}"
         raise LLMError(message, "no_client", sent=False)
+
+    def _address_problem(self) -> str | None:
+        """What is wrong with an address that the SDK reads from the environment."""
+        if self.base_url is None:
+            for name in filter(os.environ.get, self.url_variables):
+                try:
+                    check_url(os.environ[name], name)
+                except ConfigurationError as error:
+                    return str(error)
+        return None
 
 
 def check_url(url: str, setting: str) -> None:
     """Check that an address is one of HTTP, and contains no password."""
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"{setting}: must begin with http:// or https://")
-    try:
-        host = urlsplit(url).netloc
-    except ValueError:
-        raise ConfigurationError(f"{setting}: is not a valid URL") from None
-    if "@" in host:
+    # urlsplit() drops line breaks and tabs.
+    if not url.isprintable() or " " in url:
+        raise ConfigurationError(f"{setting}: must not contain white space or control characters")
+    parts = split(url)
+    if parts is None or not parts.hostname or parts.fragment:
+        raise ConfigurationError(f"{setting}: is not a valid URL")
+    if "@" in parts.netloc:
         raise ConfigurationError(f"{setting}: must not contain a password; use a variable")
 
 
