@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
+import logging
 import re
 import sys
 import time
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from functools import cache
+from http.client import responses
 from typing import Any
 
 from secondpass.services.throttle import THROTTLE
@@ -78,6 +80,8 @@ def bounded(
         shorten: removes from the body of a response with more values what is never read.
         options: further arguments of the class.
     """
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).addFilter(_without_reason)  # one that is there is not added again
 
     async def limit(response: Any) -> None:
         if (throttle := THROTTLE.get()) is not None:
@@ -98,6 +102,22 @@ async def _prepare(request: Any) -> None:
     request.url = _unlogged(_url_class(request.url))(request.url)
 
 
+class _Unlogged:
+    """A URL of a request of secondpass."""
+
+
+def _without_reason(record: logging.LogRecord) -> bool:
+    """Put the usual words for a status into a client's log: a server may repeat the request there.
+
+    The client's record at INFO has method, URL, version, status and these words.
+    """
+    arguments = record.args
+    if isinstance(arguments, tuple) and any(isinstance(item, _Unlogged) for item in arguments):
+        *others, status, _ = arguments
+        record.args = (*others, status, responses.get(status, "") if type(status) is int else "")
+    return True
+
+
 def _url_class(url: Any) -> Any:
     """URL of httpx or httpx2; a request that is sent again has its subclass."""
     return next(kind for kind in reversed(type(url).__mro__) if kind is not object)
@@ -110,7 +130,7 @@ def _unlogged(url_class: Any) -> Any:
     httpx logs the URL of each request at the level INFO.
     """
 
-    class Unlogged(url_class):  # type: ignore[misc]
+    class Unlogged(_Unlogged, url_class):  # type: ignore[misc]
         def __str__(self) -> str:
             return str(url_class(self).copy_with(userinfo=b"", query=None, fragment=None))
 
