@@ -73,6 +73,10 @@ def cut_off(shown):
     return Completion(graded(shown)[:-8], cut=True)
 
 
+def explained(shown):
+    return Completion(f"{graded(shown)}\n\nThe first is", cut=True)
+
+
 def outside(shown):
     return json.dumps(dict.fromkeys(shown, 99))
 
@@ -81,6 +85,7 @@ NOT_STORED = {
     "not usable": always("nonsense"),
     "an error": always(LLMError("no", "server_error")),
     "cut off": cut_off,
+    "explained until it was cut off": explained,
     "another scale": outside,
     "another scale, repaired": [outside, graded],
 }

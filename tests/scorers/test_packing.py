@@ -44,8 +44,8 @@ texts = st.builds(
 )
 
 
-def record(passage, name="a passage", truncated=False):
-    return packing.Record.of(packing.pack(passage, name, truncated=truncated))
+def record(passage, name="a passage"):
+    return packing.Record.of(packing.pack(passage, name))
 
 
 def packed_match(query, passage, name="a passage"):
@@ -55,7 +55,7 @@ def packed_match(query, passage, name="a passage"):
 
 @given(texts, st.booleans())
 def test_a_record_has_what_a_match_needs(passage, truncated):
-    found = record(passage, truncated=truncated)
+    found = record(passage._replace(truncated=truncated))
     assert found.truncated is truncated
     assert found.first.tolist() == [*passage.first]
     assert found.sentences.tolist() == [[*span] for span in passage.sentences]
@@ -126,7 +126,7 @@ def test_sums_are_those_of_whole_numbers(query, passage):
 
 @given(texts, st.data())
 def test_damage_is_noticed(passage, data):
-    whole = packing.pack(passage, "a passage", truncated=False)
+    whole = packing.pack(passage, "a passage")
     place = data.draw(st.integers(0, len(whole) - 1))
     change = data.draw(st.integers(1, 255))
     damaged = bytearray(whole)
@@ -152,5 +152,5 @@ def test_ids_cannot_be_read_without_the_passage(passage):
 @given(texts, st.text(max_size=20))
 def test_no_record_is_larger_than_announced(passage, name):
     name += "x" * len(passage.tokens)  # each token has a character
-    data = packing.pack(passage, name, truncated=False)
+    data = packing.pack(passage, name)
     assert len(data) <= packing.largest_size(name, 512)

@@ -131,7 +131,7 @@ def test_the_memory_is_bounded():
     known = KnownPassages({}, 1000, None)
     vector = np.full((1, 384), 384**-0.5, dtype=np.float32)
     text = Text(vector[0], vector, np.ones(1), np.zeros(1), [(0, 1)])
-    record = packing.pack(text, "a", truncated=False)
+    record = packing.pack(text, "a")
     assert 500 < len(record) < 1000
     known.put_many({"first": record})
     known.put_many({"second": record})

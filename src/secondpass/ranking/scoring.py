@@ -139,12 +139,20 @@ class ScorerMethod:
             reraise_exit(error)
             return None
 
+    def _stated_indices(self, name: str, task: Task) -> list[int]:
+        """The indices of texts that a member returns; none if they cannot be used."""
+        indices = self._stated(name, _sorted_indices, task.query, task.texts) or []
+        are_valid = bool(indices) and indices[0] >= 0 and indices[-1] < len(task.texts)
+        return indices if are_valid else []
+
     def _reading_issues(self, task: Task) -> Iterator[Issue]:
         """The issues of texts that were not read whole, and of a list read in several passes."""
-        indices = self._stated("truncated", _sorted_indices, task.query, task.texts)
-        if indices and indices[0] >= 0 and indices[-1] < len(task.texts):
+        if indices := self._stated_indices("truncated", task):
             message = "the model reads only the first tokens of these; split long texts by passages"
             yield self._issue(TRUNCATED, message, indices)
+        if indices := self._stated_indices("query_truncated", task):
+            message = "the model does not read the whole query beside these; shorten the query"
+            yield self._issue("query_truncated", message, indices)
         passes = self._stated("passes", operator.index, task.query, task.texts)
         if passes is not None and passes > 1:
             message = f"the list was read in {passes} passes, so its passages were not all compared"

@@ -22,7 +22,7 @@ from secondpass.scorers import minilm, packing
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.sharing import shared
-from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.packing import Record
 from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
@@ -45,7 +45,6 @@ class _Pair(NamedTuple):
     passage: str
     key: str
     tokens: minilm.Tokens
-    truncated: bool
 
 
 class EmbeddedPairs:
@@ -62,7 +61,7 @@ class EmbeddedPairs:
         self.threads, self.budget = model.threads, model.budget
         self.known = known
         self._queries: LRU[str, Text] = LRU(_QUERIES)
-        self._truncated = TruncatedPairs()
+        self.truncated = TruncatedTexts()
 
     def identity(self) -> Mapping[str, Any]:
         return {
@@ -84,14 +83,9 @@ class EmbeddedPairs:
                 records.append(record)
         if not records:
             return {}
-        self._truncated.add(
-            "",
-            [
-                passages[index]
-                for index, record in zip(indices, records, strict=True)
-                if record.truncated
-            ],
-        )
+        for index, record in zip(indices, records, strict=True):
+            if record.truncated:
+                self.truncated.add_passage(passages[index])
         known_keys = [keys[index] for index in indices]
         matches = packing.matches(self._query(query), records, known_keys)
         return {
@@ -108,17 +102,10 @@ class EmbeddedPairs:
         for passage in passages:
             key = self.model.shortened(passage)  # bounds its size
             tokens = self.model.tokenize(key)
-            truncated = self.model.is_truncated(passage, tokens)
-            if truncated:
-                self._truncated.add("", [passage])
-            pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens, truncated))
+            if tokens.truncated:
+                self.truncated.add_passage(passage)
+            pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
         return pairs
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were not read whole; all if the query was not."""
-        if self._truncated.indices("", [query]):
-            return list(range(len(passages)))
-        return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model. Equal passages are encoded once."""
@@ -152,7 +139,7 @@ class EmbeddedPairs:
         missing = {key: pair for key, pair in pairs.items() if key not in records}
         if missing:
             new = {
-                key: packing.pack(text, key, truncated=missing[key].truncated)
+                key: packing.pack(text, key)
                 for key, text in self._encoded(missing).items()
             }
             kept = known.put_many(new)
@@ -164,10 +151,11 @@ class EmbeddedPairs:
         (encoded,) = self._queries.get_many([key])
         if encoded is None:
             tokens = self.model.tokenize(key)
-            if self.model.is_truncated(query, tokens):
-                self._truncated.add("", [query])
             encoded = encoded_text(self.model.encode_batch([tokens])[0])
+            encoded = encoded._replace(truncated=tokens.truncated)
             self._queries.put_many([(key, encoded)])
+        if encoded.truncated:
+            self.truncated.add_query(query)
         return encoded
 
 
@@ -350,7 +338,12 @@ class EmbeddedScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
-        return [] if engine is None else engine.model.truncated(query, documents)
+        return [] if engine is None else engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated.queries(query, documents)
 
     def store_passages(self, documents: Sequence[str]) -> tuple[int, int]:
         """Encode what ``store`` does not have, and write it to the file.

@@ -89,7 +89,7 @@ class Record(NamedTuple):
 # ---------------------------------------------------------------------- records
 
 
-def pack(text: Text, passage: str, *, truncated: bool) -> bytes:
+def pack(text: Text, passage: str) -> bytes:
     """The record of an encoded passage."""
     import numpy as np
 
@@ -117,9 +117,8 @@ def pack(text: Text, passage: str, *, truncated: bool) -> bytes:
             np.asarray(text.sentences, dtype="<u4").tobytes(),
         )
     )
-    counts = struct.pack(
-        "<BBHHH", VERSION, _TRUNCATED if truncated else 0, len(codes), len(ids), len(text.sentences)
-    )
+    flags = _TRUNCATED if text.truncated else 0
+    counts = struct.pack("<BBHHH", VERSION, flags, len(codes), len(ids), len(text.sentences))
     return b"%b%b%b" % (counts, struct.pack("<I", _checksum(counts, body)), body)
 
 

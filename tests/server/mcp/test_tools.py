@@ -93,6 +93,12 @@ def test_what_was_not_reranked_is_told_and_not_lost(reranker, documents, outcome
     assert [item["index"] for item in found["results"]] == [*range(len(documents))]
 
 
+def test_why_a_ranking_is_degraded():
+    found = call("rerank", asked(), model=failing(fallback=["lexical"])).structured_content
+    assert (found["reranked"], found["status"], found["method"]) == (False, "degraded", "lexical")
+    assert (found["degraded_by"], found["why_not"]) == (["fallback"], [FAILED])
+
+
 def test_messages_of_issues():
     limits = ToolLimits(issue_messages=True)
     found = call("rerank", asked(), limits, model=failing()).structured_content
