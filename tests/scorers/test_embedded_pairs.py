@@ -75,11 +75,12 @@ def test_passages_that_are_not_read_whole(model):
 
 
 def test_texts_that_are_read_alike_are_each_reported(model):
-    """They have one encoding, which is remembered, and other ends, which are not read."""
-    pairs = EmbeddedPairs(model, remember=2)
+    """They have one encoding, which is kept, and other ends, which are not read."""
+    pairs = EmbeddedPairs(model, known())
     texts = [f"a dog ran far and a cat sat on the mat, {end}" for end in ("fast", "slowly")]
     for text in texts:
-        pairs.run(pairs.prepare(text, [text]))
+        if not pairs.recall(text, [text]):
+            pairs.run(pairs.prepare(text, [text]))
         assert pairs.truncated.passages(text, [text]) == [0]
         assert pairs.truncated.queries(text, [text]) == [0]
 
