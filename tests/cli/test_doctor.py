@@ -6,6 +6,7 @@ from importlib import metadata
 import pytest
 
 from checkpoint_folders import without_head
+from fake_provider import FakeProvider
 from family_models import write_causal_family
 from secondpass.scorers import known_answers
 from terminals import on_a_terminal
@@ -46,6 +47,23 @@ def test_a_preset_is_made_loaded_and_run(secondpass):
     assert (told.code, found["runs"], found["report"]["status"]) == (0, True, "ok")
     assert found["order"] == ["banana", "moon"]
     assert "runs: status ok, method lexical" in on_a_terminal("doctor", "-p", "lexical", env=WIDE)
+
+
+def test_a_cache_that_cannot_be_used_is_told(secondpass, write, tmp_path):
+    """The ranking of the command does not use it."""
+    with FakeProvider() as provider:
+        method = f"method: {{type: endpoint, api: tei, base_url: '{provider.base_url('tei')}'}}"
+        config = write("c.yaml", f"{method}\ncache: {tmp_path}\n")
+        told = secondpass("doctor", "--config", config, "--json")
+        shown = on_a_terminal("doctor", "--config", config, env=WIDE)
+        good = write("good.yaml", f"{method}\ncache: {tmp_path / 'answers'}\n")
+        other = secondpass("doctor", "--config", good, "--json")
+    found = json.loads(told.out)["reranker"]
+    assert (told.code, found["runs"]) == (0, True)
+    problem = f"{str(tmp_path)!r} cannot be a response cache: it is a folder; it was not touched"
+    assert found["cache"] == problem
+    assert f"response cache: {problem}" in shown
+    assert json.loads(other.out)["reranker"]["cache"] == "can be used"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.threads import running_loop
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class Portal:
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` in the portal and await it here. Cancelling the caller cancels the work."""
-        if asyncio.get_running_loop() is self.loop:
+        if running_loop() is self.loop:
             return await work()
         return await asyncio.wrap_future(self.submit(work()))
 

@@ -17,6 +17,7 @@ from secondpass.concurrency.left_behind import (
     AbandonedCallsError,
     check_abandoned,
 )
+from secondpass.errors import InputError
 
 T = TypeVar("T")
 
@@ -30,6 +31,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The running event loop of asyncio; an InputError if there is none, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        message = (
+            "asynchronous methods need an event loop of asyncio; under another, such as trio, call "
+            "the synchronous ones in a thread, as by trio.to_thread.run_sync"
+        )
+        raise InputError(message) from None
+
+
 async def in_thread(call: Callable[[], T]) -> T:
     """Run ``call`` in a daemon thread, in the caller's context.
 
@@ -39,8 +52,9 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     Raises:
         RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
+        InputError: no event loop of asyncio is running.
     """
-    loop = asyncio.get_running_loop()
+    loop = running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 

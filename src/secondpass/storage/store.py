@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError
 from secondpass.storage import Layout, StoreFileError
 from secondpass.types import Issue
 
@@ -69,16 +69,15 @@ class Store(Generic[V]):
         self._late: dict[str, Call[Any]] = {}
         """By "read" or "write": the last call that timed out."""
 
-    def check(self, *setting: str) -> None:
-        """Raise a ConfigurationError about ``setting`` if its path is that of something else."""
+    def check(self) -> None:
+        """Raise a ConfigurationError if its path is that of something else."""
         from secondpass.storage.files import WrongFileError, check_kind
 
         try:
             check_kind(self._path, self._layout)
         except WrongFileError as error:
             kind = f"{str(self._path)!r} cannot be a {self._layout.name}"
-            problem = Problem(setting, f"{kind}: {error}; it was not touched")
-            raise ConfigurationError([problem]) from None
+            raise ConfigurationError(f"{kind}: {error}; it was not touched") from None
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, V]:
         """The values by key, including those that wait to be written."""

@@ -43,6 +43,7 @@ from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.apis.descriptions import Api
+    from secondpass.asking.response_cache import ResponseCache
     from secondpass.settings.descriptions import Descriptions
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -156,6 +157,8 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"runs": False}
     try:
         reranker = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        if reranker.cache is not None:
+            result["cache"] = _state_of(reranker.cache)
         reranker.cache = None  # a cached answer would hide a service that is down
         result["made"] = True
         try:
@@ -176,6 +179,15 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
         result["reason"] = f"the ranking is {report.status}: {issues}"
     return result
+
+
+def _state_of(cache: ResponseCache) -> str:
+    """Whether a response cache can be used, which the ranking of this command does not."""
+    try:
+        cache.check()
+    except ConfigurationError as error:
+        return str(error)
+    return "can be used"
 
 
 def _print(result: Mapping[str, Any]) -> None:
@@ -205,6 +217,8 @@ def _print(result: Mapping[str, Any]) -> None:
                 console.print(Text(one_line(f"{name}: {status}")))
     if "reranker" in result:
         console.print()
+        if "cache" in result["reranker"]:
+            console.print(Text(one_line(f"response cache: {result['reranker']['cache']}")))
         console.print(_reranker_line(result["reranker"]))
     if "model" in result:
         console.print()
