@@ -33,6 +33,20 @@ class SecondPassError(Exception):
     """Base class of every exception that secondpass raises."""
 
 
+def reraise_exit(error: BaseException) -> None:
+    """Raise an exception again if it ends the process: an interrupt or an exit, or a group of one.
+
+    For what the user's code raises. Everything else may become an issue of a report, such as a
+    CancelledError of another task: a cancellation of the caller's own task is not raised in code
+    that awaits nothing.
+    """
+    exits = KeyboardInterrupt, SystemExit
+    if isinstance(error, exits):
+        raise error
+    if isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None:
+        raise error
+
+
 class Problem:
     """One error in a configuration: the path of the setting, and a message."""
 

@@ -36,6 +36,7 @@ _ONCE = {
     "model_doubtful",
     "not_cached",
     "not_english",
+    "query_truncated",
     "scores_ascending",
     "text_truncated",
 }
@@ -73,7 +74,7 @@ def log_issues(reports: Iterable[Report], level: str) -> None:
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
             summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-            log("debug" if recovered else level, "reranking is %s: %s", report.status, summary)
+            log("debug" if recovered else level, "reranking is %s: %s", report.status_text, summary)
 
 
 def log_exception(error: BaseException, source: str) -> None:

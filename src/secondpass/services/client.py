@@ -15,7 +15,8 @@ from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
-from secondpass.services.diagnosis import Sent, address, strings_in
+from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
+from secondpass.services.http import RECEIVED
 from secondpass.services.network import client_problem, proxy_for, split
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import (
@@ -182,6 +183,8 @@ class Client(Generic[R]):
         if connection is None:
             connection = await in_thread_of(self, lambda: self._connected(key))
         sent = self._sent_with(key, request)
+        received = bytearray()
+        RECEIVED.set(received)  # this is a task of its own
         foreign: Exception | None = None
         try:
             return await self._answer(connection.client, request, sent)
@@ -198,7 +201,11 @@ class Client(Generic[R]):
             # By the status alone: the text of a 400 may be that of a passage.
             if response is not None and response.status in {401, 403}:
                 self._refused = key, time.monotonic()
-        raise error.with_message(f"{error.message} {self._origin(url, key)}")
+        message = error.message
+        if error.code == "bad_response":
+            answer = received.decode("utf-8", "replace")
+            message += await in_thread(lambda: words_in_answer(answer, sent))
+        raise error.with_message(f"{message} {self._origin(url, key)}")
 
     async def _error_response(self, error: Exception, sent: Sent) -> ErrorResponse | None:
         """:func:`error_response` in a thread: comparing megabytes takes seconds."""

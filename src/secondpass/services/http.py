@@ -15,6 +15,7 @@ import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
 from functools import cache
 from http.client import responses
 from typing import Any
@@ -35,6 +36,10 @@ MAX_VALUES = 1_200_000
 """JSON values of one response: strings, numbers, arrays, objects."""
 MAX_SDK_VALUES = 20_000
 """The limit for SDKs, which take up to 0.1 ms per value. Replies have a few hundred."""
+
+RECEIVED: ContextVar[bytearray | None] = ContextVar("secondpass_received", default=None)
+"""Takes the beginning of the body of a successful response, in UTF-8, for an error message."""
+_MAX_RECEIVED = 20_000
 
 _BOMS = (
     # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
@@ -151,11 +156,12 @@ async def _limit(
     raw = response.stream
     connection = _h11_connection(raw)
     failed = response.status_code >= 400
+    kept = None if failed else RECEIVED.get()
 
     class Limited(package.AsyncByteStream):  # type: ignore[name-defined, misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
             decompressor = _Decompressor(encoding)
-            decoder = _Utf8Decoder("replace" if failed else "strict")
+            decoder = _Utf8Decoder("replace" if failed else "strict", kept)
             counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
             held = []
             received = count = chunks = 0
@@ -306,15 +312,25 @@ _JSON_STRING = re.compile(rb'"[^"]*"')
 
 
 class _Utf8Decoder:
-    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one."""
+    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one.
 
-    def __init__(self, errors: str) -> None:
+    The beginning of the text is added to ``kept``, unless that is None.
+    """
+
+    def __init__(self, errors: str, kept: bytearray | None = None) -> None:
         self._errors = errors
+        self._kept = kept
         self._start: bytes | None = b""  # until the mark, or its absence, is known
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, piece: bytes, final: bool = False) -> bytes:
         """Convert the next bytes."""
+        text = self._converted(piece, final)
+        if self._kept is not None:
+            self._kept += text[: _MAX_RECEIVED - len(self._kept)]
+        return text
+
+    def _converted(self, piece: bytes, final: bool) -> bytes:
         if self._start is not None:
             piece = self._start + piece
             if len(piece) < 4 and not final:

@@ -110,9 +110,10 @@ class _Server:
             yield
         finally:
             loading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await loading
-            await self.service.close()
+            try:
+                await asyncio.gather(loading, return_exceptions=True)
+            finally:
+                await self.service.close()
 
     # ------------------------------------------------------------------ rerank requests
 

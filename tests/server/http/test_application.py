@@ -164,3 +164,45 @@ def test_targets(target, local, with_keys, serving, monkeypatch):
 def test_common_is_no_prefix(lengths):
     assert lengths.post("/common/rerank", {}).status_code == 404
     assert COMMON.name not in SHAPES
+
+
+class Closing(ByTable):
+    """Notes that it is closed, and raises if it is told to."""
+
+    def __init__(self, *, fails=False):
+        super().__init__()
+        self.closed, self.fails = 0, fails
+
+    def close(self):
+        self.closed += 1
+        if self.fails:
+            raise OSError("a passage")
+
+
+def lived(*rerankers):
+    """Start and stop an application with these rerankers."""
+    app = create_app({f"m{number}": one for number, one in enumerate(rerankers)})
+
+    async def life():
+        async with app.router.lifespan_context(app):
+            await asyncio.sleep(0)  # loading begins
+
+    asyncio.run(life())
+
+
+def test_every_reranker_is_closed_at_the_end(caplog):
+    scorers = [Closing(fails=True), Closing(fails=True), Closing()]
+    with pytest.raises(OSError, match="a passage"):
+        lived(*map(Reranker, scorers))
+    assert [scorer.closed for scorer in scorers] == [1, 1, 1]
+    assert [record.getMessage() for record in caplog.records] == ["closing also raised OSError"]
+
+
+def test_rerankers_are_closed_if_loading_ends_with_an_error():
+    class Failing(Reranker):
+        async def awarm_up(self):
+            raise BaseExceptionGroup("", [asyncio.CancelledError()])
+
+    scorer = Closing()
+    lived(Failing(scorer))
+    assert scorer.closed == 1

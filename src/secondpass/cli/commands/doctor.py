@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -114,15 +116,34 @@ def doctor(
                 FAMILIES.resolve(family)
         except ConfigurationError as error:
             raise InputError(f"--family: {error}") from None
-        result["model"] = inspect_model(model, family)
+        _check_is_model(model)
+        inspected = inspect_model(model, family)
+        result["model"] = {"runs": "refused" not in inspected, **inspected}
     elif family is not None:
         raise InputError("--family: needs a MODEL")
     if as_json or not on_terminal(sys.stdout):
         print_json(result)
     else:
         _print(result)
-    if not result.get("reranker", {}).get("runs", True) or "refused" in result.get("model", {}):
+    if not all(result[key]["runs"] for key in ("reranker", "model") if key in result):
         raise typer.Exit(ERROR)
+
+
+def _check_is_model(name: str) -> None:
+    """Check that this is no preset, method, service or file, for which there are options.
+
+    Raises:
+        InputError: it says which.
+    """
+    path = Path(name)
+    if path.suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+        hint = f"; if it is a configuration, use --config {shlex.quote(name)}"
+    elif "/" in name or path.exists():
+        return
+    else:
+        hint = registry.meaning(name, as_options=True)
+    if hint:
+        raise InputError(f"MODEL: {name!r} is no folder and no model of the hub{hint}")
 
 
 def _extras() -> dict[str, Any]:
@@ -156,10 +177,11 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
-        reranker = load({**config, "log_level": "debug"})  # issues are printed, not logged
-        if reranker.cache is not None:
-            result["cache"] = _state_of(reranker.cache)
-        reranker.cache = None  # a cached answer would hide a service that is down
+        configured = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        if configured.cache is not None:
+            result["cache"] = _state_of(configured.cache)
+        # A cached answer would hide a service that is down.
+        reranker = configured.changed(cache=None)
         result["made"] = True
         try:
             reranker.warm_up()
@@ -177,7 +199,7 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     result["report"] = report.to_dict()
     if not result["runs"]:
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        result["reason"] = f"the ranking is {report.status}: {issues}"
+        result["reason"] = f"the ranking is {report.status_text}: {issues}"
     return result
 
 
