@@ -251,15 +251,13 @@ def test_connection_is_reused_and_closed(monkeypatch):
     ask(client)
     assert client.keys == [KEY]
     waited = []
-    submit = portal().submit
+    run = portal().run
 
-    def submitted(work):
-        future = submit(work)
-        result = future.result
-        future.result = lambda timeout=None: (waited.append(timeout), result(timeout))
-        return future
+    def ran(work, seconds):
+        waited.append(seconds)
+        return run(work, seconds)
 
-    monkeypatch.setattr(portal(), "submit", submitted)
+    monkeypatch.setattr(portal(), "run", ran)
     client.close()
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
@@ -285,13 +283,13 @@ def test_connection_of_a_fork():
     class Other:
         process = os.getpid() + 1
 
-        def submit(self, work):
-            closed.append(work)
+        def work(self, create):
+            closed.append(create)
 
     module._close(Other(), Connection(None, lambda: closed.append(True)))
     assert closed == []
     module._close(portal(), Connection(None, close))
-    portal().submit(asyncio.sleep(0)).result(60)
+    portal().run(lambda: asyncio.sleep(0), 60)
     assert closed == [True]
 
 

@@ -153,7 +153,7 @@ class FamilyModel(TorchRunner):
         return [*render(query, [passage])[0].ids]
 
     def run(self, pairs: Sequence[Rendered]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
+        return self._thread.run(partial(self._scores, pairs))
 
     def _scores(self, rows: Sequence[Rendered]) -> list[float]:
         import torch
@@ -175,7 +175,7 @@ class FamilyModel(TorchRunner):
         """
         blocks = self.inputs.lists(query, passages, self._instruction(instruction))
         self._truncated.add(query, [passages[index] for block in blocks for index in block.cut])
-        scores = self._thread.submit(self._list_scores, blocks).result()
+        scores = self._thread.run(partial(self._list_scores, blocks))
         return scores, len(blocks)
 
     def _list_scores(self, blocks: Sequence[Rendered]) -> list[float]:

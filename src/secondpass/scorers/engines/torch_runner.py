@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from secondpass.concurrency.processor import has_fast_bfloat16
+from secondpass.concurrency.workers import Worker
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
@@ -53,7 +53,7 @@ class TorchRunner:
             raise MissingExtraError(EXTRA, "a model on torch") from error
         self._source, self._offline, self._options = source, offline, options
         self._settings = settings
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
+        self._thread = Worker("secondpass-torch")
         self._truncated = TruncatedPairs()
         if precision == "auto":
             precision = "bfloat16" if is_fast(device) else "exact"
@@ -64,7 +64,7 @@ class TorchRunner:
     def load(self, construct: Callable[[], T]) -> T:
         """Load the model in the thread; all errors are a ModelLoadError."""
         try:
-            return self._thread.submit(construct).result()
+            return self._thread.run(construct)
         except ModelLoadError:
             raise
         except Exception as error:

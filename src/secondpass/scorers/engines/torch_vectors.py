@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -146,7 +147,7 @@ class VectorModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[VectorPair]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
+        return self._thread.run(partial(self._scores, pairs))
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
         """The indices of passages that were not read whole; all if the query was not."""
