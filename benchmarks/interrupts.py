@@ -37,8 +37,13 @@ LIMITS: dict[str, dict[str, float]] = {
 }
 
 
-class Interrupt(BaseException):
-    """What the signal handler raises."""
+class Interrupt(KeyboardInterrupt):
+    """What Ctrl-C raises."""
+
+
+class TimeLimit(Exception):
+    """What the time limit of a job queue raises. A ranking may take it for an error of its method,
+    and go on."""
 
 
 class Instant:
@@ -119,13 +124,15 @@ class Case:
 
     def interrupt(self) -> None:
         """Interrupt one call, and check what is left."""
+        before = len(_raised)
         signal.setitimer(signal.ITIMER_REAL, self._draw.uniform(1e-6, 1.3 * self._seconds))
         try:
             self._call(self.reranker, **self._limits)
-        except Interrupt:
-            self.counts.interrupts += 1
+        except (Interrupt, Exception):  # what the interrupt became
+            pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        self.counts.interrupts += len(_raised) - before
         try:
             ranking = self._rank_elsewhere()
         except TimeoutError:
@@ -152,11 +159,17 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
+_raised: list[str] = []
+"""The names of the exceptions, which themselves would keep alive what was interrupted."""
+
+
 def handle(_number: int, frame: Any) -> None:
-    """Raise an exception, but not in this script, which has to count."""
+    """Raise one of the exceptions in turn, but not in this script, which has to count."""
     while frame is not None:
         if "/secondpass/" in frame.f_code.co_filename:
-            raise Interrupt
+            kind = (Interrupt, TimeLimit)[len(_raised) % 2]
+            _raised.append(kind.__name__)
+            raise kind
         frame = frame.f_back
 
 

@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 
-class Interrupt(BaseException):
+class Interrupt(KeyboardInterrupt):
     """What a signal handler raises."""
 
 

@@ -72,6 +72,8 @@ class TorchRunner:
 
     def loaded(self, model: Any, device: Any) -> None:
         """Set what depends on the loaded model."""
+        if (card := getattr(model, "model_card_data", None)) is not None:
+            card.model = None  # a cycle: a dropped model would wait for a garbage collection
         self._model, self._device = model, device
         self.precision = str(next(model.parameters()).dtype).removeprefix("torch.")
         self.budget = BUDGET if device.type == "cpu" else BUDGET_ON_GPU
