@@ -41,7 +41,7 @@ class Interrupt(KeyboardInterrupt):
     """What Ctrl-C raises."""
 
 
-class TimeLimit(Exception):
+class TimeLimitError(Exception):
     """What the time limit of a job queue raises. A ranking may take it for an error of its method,
     and go on."""
 
@@ -167,7 +167,7 @@ def handle(_number: int, frame: Any) -> None:
     """Raise one of the exceptions in turn, but not in this script, which has to count."""
     while frame is not None:
         if "/secondpass/" in frame.f_code.co_filename:
-            kind = (Interrupt, TimeLimit)[len(_raised) % 2]
+            kind = (Interrupt, TimeLimitError)[len(_raised) % 2]
             _raised.append(kind.__name__)
             raise kind
         frame = frame.f_back

@@ -8,7 +8,7 @@ What needs only the books of the same pass, such as its limits, is a method of :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from secondpass.questions import (
     Turn,
     Windows,
 )
-from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
+from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, ScoreKind
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -230,7 +230,8 @@ class Judgement:
         stage_scores: for cascades, the scores of every stage that judged each text.
         beyond: indices that the method does not judge; they join the tail. If these are all, as for
             a single candidate, the input order is kept and the report is ``ok``.
-        degraded: whether a part of the method failed, and another part determined the order.
+        degraded_by: why the report is ``degraded``, beside what other attributes and the issues
+            say: ``stage`` if a part of the method failed, and others determined the order.
         score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
             scores are not used if a threshold or a blend depends on the kind.
         original: weight of the original order in the final score, 0 to 1, in place of the blend's
@@ -248,7 +249,7 @@ class Judgement:
     issues: Sequence[Issue] = ()
     stage_scores: Sequence[tuple[float, ...]] | None = None
     beyond: frozenset[int] = frozenset()
-    degraded: bool = False
+    degraded_by: Collection[DegradedBy] = ()
     score_kind: ScoreKind | None = None
     original: float | None = None
     spans: Sequence[Span | None] | None = None

@@ -181,6 +181,8 @@ class Scorer(Protocol):
             False. It is passed if a call has one, and requests of one call have the same.
         truncated(query, documents): the indices of documents of an earlier call that were longer
             than the model reads, as far as that is known; for the report. It must not wait.
+        query_truncated(query, documents): the same, of those beside which the query was longer than
+            the model reads.
         passes(query, documents): the number of passes in which a model that reads lists has read
             this one, 1 if it is not known; for the report. It must not wait.
         warm_up(), close(): load the model, release it.

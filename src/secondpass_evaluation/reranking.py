@@ -99,11 +99,12 @@ class SystemRun:
     ) -> dict[str, Ranking]:
         """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
         rankings: dict[str, Ranking] = {}
+        reranker = self.reranker
         with ExitStack() as stack:
             if self.journal is not None:
                 answers = self.journal.stored_answers(self.name + label)
-                stack.enter_context(self.reranker.storing_answers(answers))
-            for query, ranking in self._reranked(candidates, label):
+                reranker = stack.enter_context(reranker.storing_answers(answers))
+            for query, ranking in self._reranked(reranker, candidates, label):
                 rankings[query] = ranking
                 self.progress(self.name + label, len(rankings), len(candidates))
         return rankings
@@ -130,7 +131,7 @@ class SystemRun:
         )
 
     def _reranked(
-        self, candidates: Mapping[str, Sequence[Candidate]], label: str
+        self, reranker: Reranker, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
         key_of = self._keys(label)
 
@@ -142,7 +143,7 @@ class SystemRun:
             )
             if ranking is None:
                 try:
-                    ranking = self.reranker.rerank(text, items)
+                    ranking = reranker.rerank(text, items)
                 except RerankError as error:  # under `strict`; the report has the details
                     ranking = error.ranking
                 if self.journal is not None and key:
@@ -251,12 +252,9 @@ def shuffled_candidates(
 
 
 def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
-    """Numbers of rankings by status, by issue code and by fallback, and what was truncated."""
-    reranker, every = system.reranker, reports.values()
-    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
-    cascade = reranker.method.name if getattr(reranker.method, "stages", None) else None
-    by = [report.method for report in every if report.status == "degraded" and report.method]
-    total = sum(len(system.candidates[query][: reranker.depth]) for query in reports)
+    """Numbers of rankings by status, reason, issue code and fallback, and what was truncated."""
+    every, depth = reports.values(), system.reranker.depth
+    total = sum(len(system.candidates[query][:depth]) for query in reports)
     truncated = {
         (query, position)
         for query, report in reports.items()
@@ -267,7 +265,12 @@ def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
     return {
         "statuses": Counter(report.status for report in every),
         "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
-        "fallbacks": Counter(method for method in by if method != cascade),
+        "degraded_by": Counter(reason for report in every for reason in report.degraded_by),
+        "fallbacks": Counter(
+            report.method
+            for report in every
+            if "fallback" in report.degraded_by and report.method is not None
+        ),
         "truncated": len(truncated) / total if total else 0.0,
     }
 
@@ -407,8 +410,10 @@ def replayed(
         retrieved, _ = first_stage_scores([item.candidate for item in items])
         found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
         originals = [found[item.position] for item in scored]
-    final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
-    order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
+    if weighted is None:
+        order = sorted(range(len(scored)), key=reranked.__getitem__, reverse=True)
+    else:
+        order = weighted.mix(originals, reranked, scale).order
     ranked = completed(
         [scored[index].position for index in order],
         [item.position for item in head],

@@ -1,14 +1,17 @@
 """One ranking pass: what is judged, left alone, reordered and reported."""
 
+from typing import get_args
+
 import pytest
 
 from fakes import Answering, ByTable, InOrder, Judging, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
+from secondpass.errors import MethodError
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.types import Issue
+from secondpass.types import DEGRADED_WORDS, DegradedBy, Issue
 
 TIERS = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
 LEVELS = [
@@ -107,6 +110,52 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
     else:
         with pytest.raises(RerankError, match="hard_to_read"):
             strict.rerank("q", LEVELS)
+
+
+NOT_ENGLISH, DOUBT = Issue("not_english", "few words are"), Issue("model_doubtful", "noise")
+REASONS = {
+    # what the method judges, or raises; why the ranking is degraded
+    "nothing": ({}, ()),
+    "another language": ({"original": 0.5, "issues": [NOT_ENGLISH]}, ("language",)),
+    "a weight of its own": ({"original": 0.5, "issues": [WEIGHED]}, ("original",)),
+    "a language that has no effect": ({"issues": [NOT_ENGLISH]}, ()),
+    "a doubtful model": ({"issues": [DOUBT]}, ("doubtful",)),
+    "a part that failed": ({"degraded_by": {"stage"}}, ("stage",)),
+    "several": (
+        {"degraded_by": ["stage"], "original": 0.1, "issues": [DOUBT, NOT_ENGLISH]},
+        ("language", "doubtful", "stage"),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_fallback", [False, True])
+@pytest.mark.parametrize(("judgement", "reasons"), REASONS.values(), ids=REASONS)
+def test_why_a_ranking_is_degraded(judgement, reasons, is_fallback):
+    method = Judging(Judgement(SCORES, **judgement))
+    settings = {"method": method}
+    if is_fallback:
+        settings = {"method": Judging(MethodError("down", "down")), "fallback": [method]}
+        reasons = ("fallback", *reasons)
+    ranking = Reranker(**settings, log_level="debug").rerank("q", LEVELS)
+    report = ranking.report
+    assert report.degraded_by == reasons
+    assert (report.status == "degraded") == bool(reasons)
+    assert report.to_dict()["degraded_by"] == [*reasons]
+    assert report.status_text == (f"degraded by {', '.join(reasons)}" if reasons else "ok")
+    assert repr(ranking).startswith(f"<Ranking {report.status_text}: 3 items;")
+    explanation = ranking.explain(position=0)
+    assert explanation.degraded_by == reasons
+    assert all(DEGRADED_WORDS[reason] in str(explanation) for reason in reasons)
+    strict = Reranker(**settings, strict=True, log_level="debug")
+    if {*reasons} <= {"fallback", "doubtful"}:
+        assert strict.rerank("q", LEVELS).order == ranking.order
+    else:
+        with pytest.raises(RerankError, match=f"reranking is {report.status_text}, and strict"):
+            strict.rerank("q", LEVELS)
+
+
+def test_every_reason_has_words():
+    assert [*DEGRADED_WORDS] == [*get_args(DegradedBy)]
 
 
 def test_spans_and_spreads():

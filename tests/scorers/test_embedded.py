@@ -227,6 +227,16 @@ def test_scores_are_those_of_pairs_whatever_orders_the_list(settings, query, tex
     assert (result.order_scores is None) == same
 
 
+@pytest.mark.parametrize("words", [600, 3000])  # the latter are cut before they are tokenized
+def test_what_is_not_read_whole_is_reported(words):
+    reranker = Reranker("embedded")
+    long = "word " * words
+    [issue] = reranker.rerank("a word", ["the cat", long]).report.issues
+    assert (issue.code, issue.positions) == ("text_truncated", (1,))
+    [issue] = reranker.rerank(long, ["the cat", "a word"]).report.issues
+    assert (issue.code, issue.positions) == ("query_truncated", (0, 1))
+
+
 def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
     reranker, strict = (
@@ -240,6 +250,7 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     ]:
         ranking = reranker.rerank(texts[0], texts)
         assert (ranking.report.status, ranking.report.method) == (status, method)
+        assert ranking.report.degraded_by == (() if status == "unchanged" else ("language",))
         assert [issue.code for issue in ranking.report.issues] == ["not_english"]
         if status == "unchanged":
             assert [item.text for item in ranking] == texts

@@ -6,6 +6,8 @@ import pytest
 from secondpass.scorers.embedded import EmbeddedPairs
 from secondpass.scorers.minilm import DIMENSIONS, Encoding, Tokens
 
+LONGEST = 30
+"""Tokens that are read of a text."""
 VECTORS = np.random.default_rng(5).normal(size=(300, DIMENSIONS)).astype(np.float32)
 
 
@@ -18,13 +20,12 @@ class Letters:
         self.batches = []
 
     def shortened(self, text):
-        return text.lstrip(" ")
+        return text.lstrip(" ")[: LONGEST + 1]
 
     def tokenize(self, text):
-        return Tokens(np.array([ord(one) % 300 for one in text]), [*range(len(text))], text)
-
-    def is_truncated(self, text, tokens):
-        return len(text) > 30
+        read = text[:LONGEST]
+        ids = np.array([ord(one) % 300 for one in read])
+        return Tokens(ids, [*range(len(read))], read, read != text)
 
     def encode_batch(self, tokens):
         self.batches.append([text.text for text in tokens])
@@ -62,10 +63,22 @@ def test_passages_that_are_not_read_whole(model):
     pairs = EmbeddedPairs(model)
     passages = ["a dog", "a dog ran far " * 3, "cats"]
     pairs.prepare("cat", passages)
-    assert pairs.truncated("cat", passages) == [1]
+    assert pairs.truncated.passages("cat", passages) == [1]
+    assert pairs.truncated.queries("cat", passages) == []
     long = "which of these cats sat on the mat"
     pairs.prepare(long, ["a"])
-    assert pairs.truncated(long, passages) == [0, 1, 2]
+    assert pairs.truncated.passages(long, passages) == [1]
+    assert pairs.truncated.queries(long, passages) == [0, 1, 2]
+
+
+def test_texts_that_are_read_alike_are_each_reported(model):
+    """They have one encoding, which is remembered, and other ends, which are not read."""
+    pairs = EmbeddedPairs(model, remember=2)
+    texts = [f"a dog ran far and a cat sat on the mat, {end}" for end in ("fast", "slowly")]
+    for text in texts:
+        pairs.run(pairs.prepare(text, [text]))
+        assert pairs.truncated.passages(text, [text]) == [0]
+        assert pairs.truncated.queries(text, [text]) == [0]
 
 
 def test_a_passage_of_several_pairs_is_encoded_once(model):

@@ -16,21 +16,25 @@ from secondpass.asking.scheduler import (
     scoring_deadline_error,
 )
 from secondpass.concurrency.admission import CLAIM, Claim
-from secondpass.errors import DeadlineError, MethodError, MissingExtraError, with_article
+from secondpass.errors import (
+    DeadlineError,
+    MethodError,
+    MissingExtraError,
+    reraise_exit,
+    with_article,
+)
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import scoring
 from secondpass.ranking.scoring import member, to_list
 
-EXITS = (KeyboardInterrupt, SystemExit)
-"""Exceptions that a scorer call in the caller's thread passes on."""
-
 Scored: TypeAlias = list[list[Any]] | MethodError
 
 
-def score(call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS) -> Scored:
-    """Return the scores of each request, or the scorer's exception, unless it is reraised.
+def score(call: CallScorer, *, in_task: bool = False) -> Scored:
+    """Return the scores of each request, or the scorer's exception.
 
-    The call is not made if its deadline has passed.
+    An exit is raised again, unless a task waits for the call. The call is not made if its deadline
+    has passed.
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
         late = scoring_deadline_error(call.ledgers)
@@ -39,9 +43,9 @@ def score(call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS) -
     with scoring(call.scorer, call.requests, call.operations) as running:
         try:
             outcome: Scored = _scores(call)
-        except reraised:
-            raise
         except BaseException as error:  # CancelledError included: the scorer may run its own loop
+            if not in_task:
+                reraise_exit(error)
             outcome = _to_method_error(error, call.ledgers)
         return running.ended(outcome)
 
@@ -60,8 +64,9 @@ def _scores(call: CallScorer) -> list[list[Any]]:
 def collect(
     call: CallBatches | CallLists,
     collected: BatchScores | LatestLists,
-    reraised: tuple[type[BaseException], ...] = EXITS,
     claim: Claim | None = None,
+    *,
+    in_task: bool = False,
 ) -> None:
     """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
 
@@ -84,9 +89,9 @@ def collect(
         context.run(CLAIM.set, claim if limited and joins else None)
         try:
             context.run(_collect, call, collected, claim, deadline, end)
-        except reraised:
-            raise
         except BaseException as error:
+            if not in_task:
+                reraise_exit(error)
             collected.end(running.ended(_to_method_error(error, call.ledgers)))
 
 

@@ -22,7 +22,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.asking.calls import EXITS, Scored, collect, score
+from secondpass.asking.calls import Scored, collect, score
 from secondpass.asking.gate import Gate
 from secondpass.asking.partial_scores import BatchScores, LatestLists
 from secondpass.asking.scheduler import (
@@ -47,6 +47,7 @@ from secondpass.errors import (
     MethodError,
     NestedCallError,
     OverloadedError,
+    reraise_exit,
 )
 from secondpass.ranking.diagnostics import log_issues
 from secondpass.ranking.result import Ranking
@@ -220,7 +221,8 @@ def _take_answers(
             answers = future.result()
         except NestedCallError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            reraise_exit(error)
             message = f"asking raised {type(error).__name__}"
             answers = command.failed(MethodError(message, "llm_raised"))
         answered.append((command.number, answers))
@@ -291,16 +293,16 @@ class _InTurn:
             return scoring_deadline_error(self._call.ledgers)
         return None
 
-    def run(self, reraised: tuple[type[BaseException], ...] = EXITS) -> Scored:
+    def run(self, *, in_task: bool = False) -> Scored:
         """Call the scorer in its turn. It may have waited for a thread after the turn began."""
         self._began = time.monotonic()
         if self._turn is None:
-            return score(self._call, reraised)
+            return score(self._call, in_task=in_task)
         self._turn.began = self._began
         # In a context of its own, which an interruption ends, too.
         context = contextvars.copy_context()
         context.run(HELD.set, (*HELD.get(), self._sharing.turns))
-        return context.run(score, self._call, reraised)
+        return context.run(partial(score, self._call, in_task=in_task))
 
     def end(self, outcome: Scored | None) -> None:
         now = time.monotonic()
@@ -333,7 +335,7 @@ def _score_in_turn(call: CallScorer) -> Scored:
 
 
 def _collection(
-    call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
+    call: CallBatches | CallLists, *, in_task: bool = False
 ) -> tuple[BatchScores | LatestLists, Claim, Callable[[], None]]:
     """A collector for the results of a call, its claim, and a function that makes the call."""
     collected: BatchScores | LatestLists
@@ -343,7 +345,7 @@ def _collection(
     else:
         collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
     claim = call.ledgers[0].claim()
-    return collected, claim, lambda: collect(call, collected, reraised, claim)
+    return collected, claim, lambda: collect(call, collected, claim, in_task=in_task)
 
 
 def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
@@ -429,7 +431,7 @@ async def _ascore_in_turn(call: CallScorer) -> Scored:
                         await woken.wait()
         outcome = turn.late()
         if outcome is None:
-            outcome = await _in_thread(call, partial(turn.run, reraised=()))
+            outcome = await _in_thread(call, partial(turn.run, in_task=True))
         return outcome
     except OverloadedError as error:
         return error
@@ -438,7 +440,7 @@ async def _ascore_in_turn(call: CallScorer) -> Scored:
 
 
 async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
-    collected, claim, work = _collection(call, reraised=())
+    collected, claim, work = _collection(call, in_task=True)
     try:
         error = await _in_thread(call, work, lambda: _more_seconds(call, collected), claim)
         if error is not None:

@@ -26,6 +26,7 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for report in (ranking.report for ranking in rankings):
         counts[report.status] += 1
+        counts.update(f"degraded by {reason}" for reason in report.degraded_by)
         counts.update(f"issue {code}" for code in {issue.code for issue in report.issues})
         counts.update(
             f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
@@ -63,14 +64,18 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
     line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine"):
+    for kind, label in (
+        ("degraded by", "degraded by"),
+        ("issue", "issues"),
+        ("engine", "engines"),
+    ):
         items = [
             f"{name.removeprefix(f'{kind} ')} ({number:,})"
             for name, number in counts.most_common()
             if name.startswith(f"{kind} ")
         ]
         if items:
-            line += f"; {kind}s: {', '.join(items)}"
+            line += f"; {label}: {', '.join(items)}"
     if counts[_SKIPPED]:
         line += f"; skipped: {_queries(counts[_SKIPPED])}, {counts[_SAVED]:,} pairs"
     if nothing := counts[_NOTHING]:

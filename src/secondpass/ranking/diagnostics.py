@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import current_thread, main_thread
 
 from secondpass.concurrency.workers import uninterrupted
+from secondpass.errors import printable
 from secondpass.types import Report
 
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
@@ -38,6 +39,7 @@ _ONCE = {
     "model_doubtful",
     "not_cached",
     "not_english",
+    "query_truncated",
     "scores_ascending",
     "text_truncated",
 }
@@ -58,10 +60,11 @@ def use_logger(name: str) -> Iterator[None]:
 
 
 def log(level: str, message: str, *values: object) -> None:
-    """Log a message at a level given by its name in lower case."""
+    """Log a message at a level given by its name in lower case, in one line."""
     number = logging.getLevelNamesMapping()[level.upper()]
+    shown = [value if isinstance(value, int) else printable(str(value)) for value in values]
     name = _logger_name.get()
-    _emit(lambda: logging.getLogger(name).log(number, message, *values))
+    _emit(lambda: logging.getLogger(name).log(number, message, *shown))
 
 
 def log_issues(reports: Iterable[Report], level: str) -> None:
@@ -75,7 +78,7 @@ def log_issues(reports: Iterable[Report], level: str) -> None:
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
             summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-            log("debug" if recovered else level, "reranking is %s: %s", report.status, summary)
+            log("debug" if recovered else level, "reranking is %s: %s", report.status_text, summary)
 
 
 def log_exception(error: BaseException, source: str) -> None:

@@ -11,7 +11,13 @@ from itertools import groupby, islice
 from typing import Any, TypeVar, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Score, Scorer, Span, Task
-from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
+from secondpass.errors import (
+    ConfigurationError,
+    MethodError,
+    Problem,
+    reraise_exit,
+    with_article,
+)
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
@@ -128,15 +134,24 @@ class ScorerMethod:
         try:
             function = getattr(self.scorer, name, None)
             return convert(function(*arguments)) if callable(function) else None
-        except Exception:  # a foreign scorer may raise anything
+        except BaseException as error:  # a foreign scorer may raise anything
+            reraise_exit(error)
             return None
+
+    def _stated_indices(self, name: str, task: Task) -> list[int]:
+        """The indices of texts that a member returns; none if they cannot be used."""
+        indices = self._stated(name, _sorted_indices, task.query, task.texts) or []
+        are_valid = bool(indices) and indices[0] >= 0 and indices[-1] < len(task.texts)
+        return indices if are_valid else []
 
     def _reading_issues(self, task: Task) -> Iterator[Issue]:
         """The issues of texts that were not read whole, and of a list read in several passes."""
-        indices = self._stated("truncated", _sorted_indices, task.query, task.texts)
-        if indices and indices[0] >= 0 and indices[-1] < len(task.texts):
+        if indices := self._stated_indices("truncated", task):
             message = "the model reads only the first tokens of these; split long texts by passages"
             yield self._issue(TRUNCATED, message, indices)
+        if indices := self._stated_indices("query_truncated", task):
+            message = "the model does not read the whole query beside these; shorten the query"
+            yield self._issue("query_truncated", message, indices)
         passes = self._stated("passes", operator.index, task.query, task.texts)
         if passes is not None and passes > 1:
             message = f"the list was read in {passes} passes, so its passages were not all compared"
@@ -234,7 +249,8 @@ def to_float(value: object) -> float | None:
         is_boolean = kind == "b" or (kind is None and str(dtype) == "torch.bool")
     except OverflowError:
         return math.inf
-    except Exception:  # a foreign __float__ may raise anything
+    except BaseException as error:  # a foreign __float__ may raise anything
+        reraise_exit(error)
         return None
     return None if is_boolean else number
 
@@ -268,7 +284,8 @@ def to_span(value: Any, length: int) -> Span | None:
     """Convert a pair of integers to a span of a text; None if it is not one."""
     try:
         start, stop = map(operator.index, value)
-    except Exception:  # foreign iterators and integers may raise anything
+    except BaseException as error:  # foreign iterators and integers may raise anything
+        reraise_exit(error)
         return None
     return (start, stop) if 0 <= start < stop <= length else None
 
@@ -286,7 +303,8 @@ def member(scorer: object, name: str, default: Any) -> Any:
     """Return an optional member; the default if it is absent or raises."""
     try:
         return getattr(scorer, name, default)
-    except Exception:  # a foreign property may raise anything
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
         return default
 
 

@@ -225,7 +225,12 @@ class CrossEncoderScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         pairs = self._pairs.loaded
-        return [] if pairs is None else pairs.engine.model.truncated(query, documents)
+        return [] if pairs is None else pairs.engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        pairs = self._pairs.loaded
+        return [] if pairs is None else pairs.engine.model.truncated.queries(query, documents)
 
     def passes(self, query: str, documents: Sequence[str]) -> int:
         """The number of passes that the list took when it was last scored; 1 if not known."""

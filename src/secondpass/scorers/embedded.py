@@ -21,7 +21,7 @@ from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.sharing import shared
-from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
 from secondpass.settings import configurable
@@ -58,7 +58,7 @@ class EmbeddedPairs:
         self.threads, self.budget = model.threads, model.budget
         self.passages: LRU[str, Text] = LRU(remember)
         self._queries: LRU[str, Text] = LRU(_QUERIES)
-        self._truncated = TruncatedPairs()
+        self.truncated = TruncatedTexts()
 
     def identity(self) -> Mapping[str, Any]:
         return {
@@ -81,19 +81,15 @@ class EmbeddedPairs:
         for passage, key, text in zip(passages, keys, known, strict=True):
             if text is None:
                 tokens = self.model.tokenize(key)
-                if self.model.is_truncated(passage, tokens):
-                    self._truncated.add("", [passage])
+                truncated = tokens.truncated
                 pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
             else:
+                truncated = text.truncated
                 known_match = _match(encoded, text, passage, key)
                 pairs.append(_Pair(0, encoded, passage, key, None, known_match))
+            if truncated:
+                self.truncated.add_passage(passage)
         return pairs
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were not read whole; all if the query was not."""
-        if self._truncated.indices("", [query]):
-            return list(range(len(passages)))
-        return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model. Equal passages are encoded once."""
@@ -118,10 +114,11 @@ class EmbeddedPairs:
         (encoded,) = self._queries.get_many([key])
         if encoded is None:
             tokens = self.model.tokenize(key)
-            if self.model.is_truncated(query, tokens):
-                self._truncated.add("", [query])
             encoded = encoded_text(self.model.encode_batch([tokens])[0])
+            encoded = encoded._replace(truncated=tokens.truncated)
             self._queries.put_many([(key, encoded)])
+        if encoded.truncated:
+            self.truncated.add_query(query)
         return encoded
 
 
@@ -283,7 +280,12 @@ class EmbeddedScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
-        return [] if engine is None else engine.model.truncated(query, documents)
+        return [] if engine is None else engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated.queries(query, documents)
 
     def check_installed(self) -> None:
         minilm.check_installed(self.backend)

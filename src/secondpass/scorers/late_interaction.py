@@ -138,7 +138,12 @@ class LateInteractionScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
-        return [] if engine is None else engine.model.truncated(query, documents)
+        return [] if engine is None else engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated.queries(query, documents)
 
     def check_installed(self) -> None:
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")

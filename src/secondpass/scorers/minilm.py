@@ -90,11 +90,19 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
 
 
 class Tokens(NamedTuple):
-    """The ids of a text's tokens, where each begins, and the text up to the end of the last."""
+    """The tokens of a text.
+
+    Attributes:
+        ids: of the tokens.
+        starts: where each begins, in characters.
+        text: the text up to the end of the last token.
+        truncated: whether the text has more tokens than these.
+    """
 
     ids: NDArray[np.int64]
     starts: Sequence[int]
     text: str
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ class MiniLM:
     Attributes:
         backend: the runtime in use, and ``reason``: why.
         budget: padded tokens of a batch.
-        shortened: cuts a text to what its first ``max_tokens`` tokens need.
+        shortened: cuts a text to what its first ``max_tokens`` tokens need, and one word more.
         tokenizer: the tokenizer. Its settings must not be changed.
     """
 
@@ -195,12 +203,8 @@ class MiniLM:
         encoding = self.tokenizer.encode(text)
         ids = np.asarray(encoding.ids, dtype=np.int64)
         places = encoding.offsets
-        return Tokens(ids, [start for start, _ in places], text[: places[-2][1]])
-
-    def is_truncated(self, text: str, tokens: Tokens) -> bool:
-        """Whether a text has more than the model reads of it."""
-        full = len(tokens.ids) == self._max_tokens
-        return full and len(tokens.text) < len(self.shortened(text).rstrip())
+        truncated = len(ids) == self._max_tokens and bool(encoding.overflowing)
+        return Tokens(ids, [start for start, _ in places], text[: places[-2][1]], truncated)
 
     def encode_batch(self, texts: Sequence[Tokens]) -> list[Encoding]:
         """The token states of tokenized texts, in one call of the model."""

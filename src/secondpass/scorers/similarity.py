@@ -66,6 +66,7 @@ class Text(NamedTuple):
         sentences: (start, stop) of the sentences that have a token, in characters of the shortened
             text; none for a query and for a text without a readable token.
         first: the first token of each of these sentences, ascending, the first of all being 0.
+        truncated: whether the text has more tokens than the model reads, as far as it is known.
     """
 
     mean: NDArray[np.float32]
@@ -74,6 +75,7 @@ class Text(NamedTuple):
     ids: NDArray[np.int64]
     sentences: Sequence[Span] = ()
     first: Sequence[int] = (0,)
+    truncated: bool = False
 
 
 class Match(NamedTuple):
@@ -114,7 +116,9 @@ def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None)
         states, mean = np.zeros_like(states), np.zeros_like(mean)
     elif tokens is not None:
         spans, first = _sentences(tokens.text, np.asarray(tokens.starts)[encoding.content])
-    return Text(minilm.unit(mean), minilm.unit(states), lengths / lengths.sum(), ids, spans, first)
+    truncated = tokens is not None and tokens.truncated
+    weights = lengths / lengths.sum()
+    return Text(minilm.unit(mean), minilm.unit(states), weights, ids, spans, first, truncated)
 
 
 def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[int]]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from secondpass.concurrency.lazy import PerObject
 from secondpass.concurrency.locks import fork_lock
+from secondpass.errors import reraise_exit
 
 _SHARE = 0.92  # share of the rate at a rejection that a service is asked at from then on
 _GROWTH = 0.01  # growth of the rate per second, more the longer nothing is rejected
@@ -166,7 +167,8 @@ def throttle_of(service: object) -> Throttle:
     try:
         origin: Any = getattr(service, "origin", None)
         key = origin, getattr(service, "account", None)
-    except Exception:  # a foreign property may raise anything
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
         origin = None
     if isinstance(origin, str) and origin:
         return _throttles.setdefault(key, Throttle())

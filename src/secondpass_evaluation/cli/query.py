@@ -43,7 +43,7 @@ from secondpass.cli.shared import (
     with_depth,
 )
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
-from secondpass.types import Progress, Ranked
+from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import (
@@ -262,9 +262,10 @@ def _warn_of_issues(report: Report) -> None:
                 warn(f"{issue.code}: {issue.message} ({issue.method})")
         return
     issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+    reasons = {**DEGRADED_WORDS, "fallback": f"a fallback gave the order ({report.method})"}
     meaning = {
         "partial": "some of the results were not reranked",
-        "degraded": f"the results were reranked by a fallback ({report.method})",
+        "degraded": "; ".join(reasons[reason] for reason in report.degraded_by),
         "unchanged": "the results were not reranked",
     }[report.status]
     warn(f"{meaning}{': ' if issues else ''}{issues}")

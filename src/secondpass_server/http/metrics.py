@@ -42,6 +42,9 @@ class Metrics:
         self._rankings = counter(
             "rankings", "Rankings by model and report status.", ["model", "status"]
         )
+        self._degraded = counter(
+            "degraded", "Degraded rankings, by model and reason.", ["model", "by"]
+        )
         self._issues = counter("issues", "Issues of rankings, by code.", ["code"])
         self._candidates = histogram("candidates", "Candidates per request.", buckets=_CANDIDATES)
         self._waiting = histogram(
@@ -68,6 +71,8 @@ class Metrics:
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
         report, usage = ranking.report, ranking.report.usage
         self._rankings.labels(model, report.status).inc()
+        for reason in report.degraded_by:
+            self._degraded.labels(model, reason).inc()
         for code in _codes(issue.code for issue in report.issues):
             self._issues.labels(code).inc()
         self._candidates.observe(candidates)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError, SecondPassError
 from secondpass.adapters.shared import served_scores, without_messages
+from secondpass.asking.shared import aclose_all
 from secondpass.concurrency.threads import retrieve_exception
 from secondpass.ranking.shared import CallOptions, log, log_exception, log_issues
 from secondpass.settings import suggestion
@@ -78,8 +79,7 @@ class Service:
         self.ready = True
 
     async def close(self) -> None:
-        for reranker in self.rerankers.values():
-            await reranker.aclose()
+        await aclose_all(self.rerankers.values())
 
     def choose(self, name: str | None) -> tuple[str, Reranker]:
         """The reranker that a request names, and its name; by default the first."""
@@ -188,7 +188,7 @@ def _incomplete(ranking: Ranking, model: str) -> IncompleteError:
     codes = [issue.code for issue in issues]
     late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
     reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-    message = f"reranking failed, the ranking is {ranking.report.status}: {reasons}"
+    message = f"reranking failed, the ranking is {ranking.report.status_text}: {reasons}"
     headers = _headers(ranking.report, codes)
     if "overloaded" in codes:
         headers["Retry-After"] = _RETRY_OVERLOADED
@@ -232,6 +232,8 @@ def _headers(report: Report, codes: Iterable[str]) -> dict[str, str]:
         "Secondpass-Depth": f"{report.depth_done}/{report.depth_asked}",
         "Secondpass-Waiting-Seconds": f"{report.waiting_seconds:.6f}",
     }
+    if report.degraded_by:
+        headers["Secondpass-Degraded-By"] = ", ".join(report.degraded_by)
     if names := dict.fromkeys(codes):
         # Custom methods may have codes that headers cannot hold.
         plain = [name if name.isascii() and name.isidentifier() else "other" for name in names]

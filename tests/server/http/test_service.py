@@ -182,8 +182,11 @@ def test_failed_and_incomplete_rankings(case, serving):
     assert response.headers["secondpass-status"] == report
     assert len(response.json().get("results", ())) == (3 if status == 200 else 0)
     # A ranking that failed counts, too.
-    counted = f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0'
-    assert counted in server.get("/metrics").text
+    metrics = server.get("/metrics").text
+    assert f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0' in metrics
+    why = "fallback" if report == "degraded" else None
+    assert response.headers.get("secondpass-degraded-by") == why
+    assert ('secondpass_degraded_total{by="fallback",model="m"} 1.0' in metrics) == bool(why)
 
 
 def test_what_a_method_declines_is_no_failure(serving):

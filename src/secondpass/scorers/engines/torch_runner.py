@@ -1,8 +1,8 @@
-"""What the engines on torch share: a thread, the device and its budget, and what was cut."""
+"""What the engines on torch share: a thread, the device and its budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from secondpass.concurrency.processor import has_fast_bfloat16
@@ -10,7 +10,6 @@ from secondpass.concurrency.workers import Worker
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
-from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
 T = TypeVar("T")
@@ -54,7 +53,6 @@ class TorchRunner:
         self._source, self._offline, self._options = source, offline, options
         self._settings = settings
         self._thread = Worker("secondpass-torch")
-        self._truncated = TruncatedPairs()
         if precision == "auto":
             precision = "bfloat16" if is_fast(device) else "exact"
         self.arguments = source.loader_arguments(
@@ -105,9 +103,6 @@ class TorchRunner:
             **self._settings,
             "options": repr(self._options),
         }
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        return self._truncated.indices(query, passages)
 
 
 def is_fast(device: str) -> bool:
