@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from interrupts import Interrupting
 from secondpass.concurrency.portal import portal
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, MissingExtraError
@@ -262,6 +264,21 @@ def test_connection_is_reused_and_closed(monkeypatch):
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
     assert not client._finalizer.alive
+
+
+def test_closing_may_be_interrupted_at_any_place():
+    client = Echo()
+    place, interrupted = 0, True
+    with ThreadPoolExecutor(1) as others:
+        while interrupted:
+            others.submit(ask, client).result(60)
+            with Interrupting(place) as interrupting:
+                client.close()
+            interrupted = interrupting.raised
+            place += 1
+        others.submit(ask, client).result(60)
+    assert place > 30
+    client.close()
 
 
 def test_changed_key(monkeypatch):

@@ -69,11 +69,12 @@ class Lazy(Generic[T]):
             if self._value is not None:
                 return self._value
             if self._failure is not None and time.monotonic() - self._failure[0] < _RETRY_AFTER:
-                raise self._failure[1].with_traceback(None)
+                raise copy.copy(self._failure[1])
             try:
                 self._value = create()
             except ModelLoadError as error:
-                # A copy has no traceback, whose frames would keep a partly loaded model alive.
+                # A copy has no traceback, whose frames would keep a partly loaded model alive. Nor
+                # is it raised itself, but copies of it.
                 self._failure = (time.monotonic(), copy.copy(error))
                 raise
             self._failure = None

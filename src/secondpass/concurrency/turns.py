@@ -152,7 +152,7 @@ class Sharing:
         self.scorer, self.pairs = scorer, pairs
         self.turns = turns_of(scorer)
         self.claim: Claim | None = None  # until the first call
-        self.error: OverloadedError | None = None  # why the ranking was refused
+        self._refused: float | None = None  # seconds that it would have to wait
         self._rank = 0
 
     def claimed(self, claim: Callable[[], Claim], pairs: int) -> tuple[Claim, int]:
@@ -161,14 +161,13 @@ class Sharing:
         Raises:
             OverloadedError: the ranking is refused.
         """
-        if self.claim is None and self.error is None:
+        if self.claim is None:
             self.claim = claim()
             self.claim.holder = weakref.ref(self)
             if not self.turns.enter(self.claim, self.pairs, time.monotonic()):
-                self.error = OverloadedError(self.turns.admission.waiting_seconds)
-        if self.error is not None:
-            raise self.error
-        assert self.claim is not None
+                self._refused = self.turns.admission.waiting_seconds
+        if self._refused is not None:
+            raise OverloadedError(self._refused)
         rank, self._rank = self._rank, self._rank + pairs
         return self.claim, rank
 
