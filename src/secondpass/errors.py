@@ -41,10 +41,12 @@ def reraise_exit(error: BaseException) -> None:
     that awaits nothing.
     """
     exits = KeyboardInterrupt, SystemExit
-    if isinstance(error, exits):
-        raise error
-    if isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None:
-        raise error
+    in_group = isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None
+    if in_group or isinstance(error, exits):
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame: a cycle would keep all frames alive
 
 
 class Problem:

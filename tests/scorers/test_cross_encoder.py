@@ -69,7 +69,7 @@ def test_an_infinite_logit_is_no_certainty(monkeypatch, deadline):
     logits = {"a": math.inf, "b": 0.5, "c": -math.inf, "d": math.nan}
     scorer = CrossEncoderScorer("any", activation="sigmoid")
     engine = KnownScores(logits)
-    monkeypatch.setattr(scorer._pairs, "_create", lambda: engine)
+    monkeypatch.setattr(scorer, "_load", lambda: engine)
     ranking = Reranker(scorer, limits={"deadline": deadline}).rerank("q", list(logits))
     assert {item.text: item.rerank_score for item in ranking} == {
         **dict.fromkeys("acd"),
@@ -178,8 +178,8 @@ def test_what_the_loader_says_is_told(folder):
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
-    load = scorer._pairs._create
-    monkeypatch.setattr(scorer._pairs, "_create", lambda: tried.append(1) or load())
+    load = scorer._load
+    monkeypatch.setattr(scorer, "_load", lambda: tried.append(1) or load())
     for _ in range(3):
         with pytest.raises(ModelLoadError):
             scorer.score_pairs("q", ["a"])
@@ -236,7 +236,7 @@ def test_tokenizer_and_config_arguments(folder):
         config_kwargs={"classifier_dropout": 0.25},
     )
     scorer.warm_up()
-    encoder = scorer._shared.get().engine.model.encoder
+    encoder = scorer._shared.loaded.engine.model.encoder
     assert encoder.tokenizer.model_max_length == 9
     assert encoder.config.classifier_dropout == 0.25
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}

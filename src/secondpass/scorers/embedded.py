@@ -186,7 +186,7 @@ class EmbeddedScorer:
 
     def __post_init__(self) -> None:
         self.pointwise = not (self.feedback or self.idf)
-        self._engine = Lazy(self._load, per_process=True)
+        self._engine = Lazy[PairEngine](per_process=True)
         self._shared: Lazy[PairEngine] | None = None
 
     @property
@@ -209,7 +209,7 @@ class EmbeddedScorer:
         """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        return [self._scores(matches) for matches in self._engine.get().score(requests)]
+        return [self._scores(matches) for matches in self._engine.get(self._load).score(requests)]
 
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
         """Scores of each list, for as many of its first passages as are read in time.
@@ -219,7 +219,7 @@ class EmbeddedScorer:
         if not any(documents for _, documents in requests):
             yield [ListScores([]) for _ in requests]
             return
-        engine = self._engine.get()
+        engine = self._engine.get(self._load)
         tokenizer = cast(EmbeddedPairs, engine.model).model.tokenizer
         verdicts = [
             english.judge(self.language, query, documents, tokenizer)
@@ -275,7 +275,7 @@ class EmbeddedScorer:
         """
         if not documents:
             return []
-        return [match.mean for match in self._engine.get().score([("", documents)])[0]]
+        return [match.mean for match in self._engine.get(self._load).score([("", documents)])[0]]
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
@@ -291,7 +291,7 @@ class EmbeddedScorer:
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        self._engine.retry()
+        self._engine.retry(self._load)
 
     def close(self) -> None:
         """Release the model and the encoded passages, unless other scorers use them.
@@ -312,6 +312,6 @@ class EmbeddedScorer:
             return PairEngine(EmbeddedPairs(model, self.remember), model.reason)
 
         settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
-        self._shared = shared(("embedded", *settings), load)
+        self._shared = shared(("embedded", *settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        return self._shared.retry()
+        return self._shared.retry(load)

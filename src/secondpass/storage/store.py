@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
+from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.waiting import start
 from secondpass.errors import ConfigurationError
 from secondpass.storage import Layout, StoreFileError
 from secondpass.types import Issue
@@ -60,7 +61,7 @@ class Store(Generic[V]):
         self._layout = layout
         self._limits = max_bytes, max_age
         self.found_before: float | None = None
-        self._lock, self._writing = ForkLock(), ForkLock()
+        self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
         self._waiting: dict[bytes, V | None] = {}
         self._write_scheduled = False
@@ -110,18 +111,18 @@ class Store(Generic[V]):
 
         The process waits for the write before it exits.
         """
-        from secondpass.concurrency.threads import start
-
         with self._lock:
             for key, value in values.items():
                 if value is None or key in self._waiting or len(self._waiting) < _MAX_WAITING:
                     self._waiting[key] = value
-            scheduled, self._write_scheduled = self._write_scheduled, True
-        if not scheduled:
-            call = Call(self._write)
-            call.leave()
-            with suppress(RuntimeError):  # no thread: written() writes them, or reports the error
-                start(call)
+            if not self._write_scheduled:
+                call = Call(self._write)
+                call.leave()
+                with suppress(RuntimeError):  # no thread: written() writes them, or says so
+                    start(call)
+                    # Within the lock, which the call needs, and last: an interruption before it
+                    # leads to a second call.
+                    self._write_scheduled = True
 
     async def written(self, seconds: float | None) -> None:
         """Wait until all values are written: for a second at most, or until the deadline."""

@@ -20,7 +20,7 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.storage import Layout, StoreFileError
 from secondpass.storage.files import (
     Connection,
@@ -72,7 +72,7 @@ class StoreFile:
         self.set_aside: str | None = None
         self._read_again: dict[bytes, None] = {}
         self._size, self._size_until, self._page_size = 0, 0.0, 0
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         # To read and to write, so that reading does not wait while another process writes.
         self._connections: tuple[Connection, Connection] | None = None
         self._inode: tuple[int, int] | None = None
