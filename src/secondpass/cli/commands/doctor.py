@@ -29,7 +29,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.config import load, preset, preset_names
-from secondpass.errors import ConfigurationError, InputError, SecondPassError
+from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import FAMILIES
 from secondpass.services.network import (
@@ -160,7 +160,7 @@ def _extras() -> dict[str, Any]:
         extra: {
             "installed": None not in packages.values(),
             "packages": packages,
-            "install": f'pip install "secondpass[{extra}]"',
+            "install": MissingExtraError(extra, "doctor").command,
         }
         for extra, packages in sorted(extras.items())
     }
