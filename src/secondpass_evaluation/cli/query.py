@@ -151,9 +151,9 @@ def query(
     ):
         warn("options of the reranker have no effect without --rerank")
 
-    as_json = as_json or not on_terminal(sys.stdout)
+    quiet, as_json = as_json, as_json or not on_terminal(sys.stdout)
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
-    with progress_bars(as_json) as progress:
+    with progress_bars(quiet) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
         retriever: Searchable = (
             _open_index(corpus, mode, depth, stale_ok=stale_ok)
