@@ -42,6 +42,21 @@ def test_an_extra_that_is_missing_is_told_with_the_command(secondpass, monkeypat
     assert "tokenizers is missing" in shown
 
 
+def test_the_answer_comes_first_and_extras_last(secondpass, tmp_path):
+    folder = str(tmp_path)
+    for call, key, first in (
+        (["doctor", folder], "model", "model: "),
+        (["doctor", "-p", "lexical"], "reranker", "runs: "),
+        (["doctor", "-p", "lexical", "--network"], "reranker", "runs: "),
+    ):
+        found = json.loads(secondpass(*call).out)
+        order = [*found]
+        assert (order[0], order[-1]) == (key, "extras")
+        lines = [line for line in on_a_terminal(*call, columns=300).splitlines() if line]
+        assert lines[0].startswith(first)
+        assert lines[-1].startswith([*found["extras"]][-1])
+
+
 def test_a_preset_is_made_loaded_and_run(secondpass):
     told = secondpass("doctor", "--preset", "embedded", "--json")
     found = json.loads(told.out)["reranker"]

@@ -11,6 +11,7 @@ from secondpass import MissingExtraError
 from secondpass.cli.shared import (
     AsJson,
     counted,
+    info,
     one_line,
     print_json,
     progress_bars,
@@ -21,6 +22,7 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
+from secondpass_evaluation.search.selection import UNFINISHED
 
 if TYPE_CHECKING:
     from secondpass_evaluation.search.indexing import Built
@@ -66,14 +68,15 @@ def index(
 
     Folders are read recursively, except hidden ones and indexes. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
-    is left out.
+    text are skipped with a warning. Of a website (a folder with an `index.html`), only the
+    pages are read; navigation in HTML is left out.
 
     A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
     Quote patterns in a shell.
 
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
-    reused. If nothing has changed, nothing is done.
+    reused. If nothing has changed, nothing is done. After Ctrl-C, the same command goes on with the
+    vectors that were made.
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.embedders import default_embedder
@@ -82,17 +85,22 @@ def index(
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
         warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
-    with progress_bars(as_json) as progress:
-        built = build_index(
-            source,
-            into,
-            embedder,
-            passage_size=passage_size,
-            include=include or (),
-            exclude=exclude or (),
-            force=force,
-            progress=progress,
-        )
+    try:
+        with progress_bars(as_json) as progress:
+            built = build_index(
+                source,
+                into,
+                embedder,
+                passage_size=passage_size,
+                include=include or (),
+                exclude=exclude or (),
+                force=force,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        if (into / UNFINISHED).exists():
+            info("the vectors that were made are kept; the same command goes on with them")
+        raise
     warn_of_skipped(built.skipped)
     if as_json:
         print_json(_record(built, source))

@@ -324,6 +324,19 @@ def test_a_terminal_gets_a_table(index_of):
     assert "No results." in on_a_terminal(*"query zebra --corpus index --lexical".split())
 
 
+@pytest.mark.parametrize("width", [60, 80, 130])
+def test_scores_are_shown_beside_a_long_text_and_id(index_of, width):
+    name = "handbook/" * 9
+    index_of(Candidate("owl " * 99, name), Candidate("Owls bark", "short"))
+    shown = on_a_terminal("query", "owl", "--corpus", "index", *LEXICAL, columns=width)
+    lines = [line for line in shown.splitlines() if line.strip()]
+    heading = next(line for line in lines if line.startswith("#"))
+    assert heading.split() == ["#", "was", "score", "reranked", "final"]
+    assert re.search(r"^1 +\d( +\d+\.\d{4}){3}  \w", shown, re.MULTILINE)
+    start = len(heading) + 2
+    assert name in "".join(line[start:] for line in lines[lines.index(heading) + 1 :])
+
+
 def test_the_best_window_is_shown(index_of, query):
     text = "Cats sleep here. " * 20 + "Owls bark there."
     index_of(Candidate(text, "long"), Candidate("Owls bark", "short"))
