@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.apis.batches import batch_limit, blank, split, token_limit
+from secondpass.apis.batches import batch_limit, split, token_limit
 
 
 @given(
@@ -27,10 +27,6 @@ def test_split(start, sizes, documents, tokens):
 
 def test_split_without_a_token_limit():
     assert [*split(range(2, 7), 2, None, None)] == [range(2, 3), range(3, 5), range(5, 7)]
-
-
-def test_blank():
-    assert blank(["", "a", " \n", "\u2028", "0"]) == (0, 2, 3)
 
 
 LIMITS = [
