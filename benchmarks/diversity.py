@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from checked import check
 from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
@@ -144,6 +145,8 @@ def main() -> None:
         kind: [(reranker.rerank(text, found), topic) for text, found, topic in lists(stage, kind)]
         for kind in ("duplicates", "two topics")
     }
+    for ranking in (*plain.values(), *(one for found in mixed.values() for one, _ in found)):
+        check(ranking.report)
     print("| ordering | as they are | duplicates | different ones | two topics | both in 5 |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, settings in ORDERINGS.items():
@@ -200,6 +203,8 @@ def print_times() -> None:
         rankings = [
             reranker.rerank("names of modules", passages(count, 60, draw)) for _ in range(lists)
         ]
+        for ranking in rankings:
+            check(ranking.report)
         milliseconds = 1e3 * seconds_of(order, rankings)
         print(f"| `{similarity}` | {count:,} | {milliseconds:,.0f} |", flush=True)
 

@@ -25,6 +25,7 @@ from statistics import mean
 from typing import Any
 from xml.etree import ElementTree
 
+from checked import check
 from quality import MEASURE, SETS, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
@@ -111,6 +112,8 @@ def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> N
                 query: reranker.rerank(text, stage.candidates[query])
                 for query, text in stage.queries.items()
             }
+            for ranking in rankings.values():
+                check(ranking.report, {"not_english", "text_truncated"})
             after = evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
             gains.append(f"{after - before:+.3f}")
         print(

@@ -10,6 +10,7 @@ passages, the same again, and again with ``feedback: 0`` and ``idf: false``, in 
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,19 +64,24 @@ def score(scorer: EmbeddedScorer, texts: Sequence[str]) -> float:
 
 
 def main() -> None:
-    texts = passages(2 * COUNT, TOKENS)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--passages", type=int, default=COUNT, help=f"a multiple of {LIST}, whose memory counts"
+    )
+    count = parser.parse_args().passages
+    texts = passages(2 * count, TOKENS)
     lists = [texts[start : start + LIST] for start in range(0, len(texts), LIST)]
     half = len(lists) // 2
-    kept = EmbeddedScorer(remember=2 * COUNT)
+    kept = EmbeddedScorer(remember=2 * count)
     new = [score(kept, each) for each in lists[:half]]
     before = resident()
     new += [score(kept, each) for each in lists[half:]]
     grown = resident() - before
-    pairs = EmbeddedScorer(remember=2 * COUNT, feedback=0, idf=False)
+    pairs = EmbeddedScorer(remember=2 * count, feedback=0, idf=False)
     score(pairs, lists[0])
     rounds = [(score(kept, lists[0]), score(pairs, lists[0])) for _ in range(ROUNDS)]
     again, alone = (min(each) for each in zip(*rounds, strict=True))
-    print(f"{COUNT:,} remembered passages of {TOKENS} tokens: {grown:.0f} MB")
+    print(f"{count:,} remembered passages of {TOKENS} tokens: {grown:.0f} MB")
     print(f"a list of {LIST} new passages: {1e3 * min(new):,.0f} ms of CPU")
     print(f"the same, remembered: {1e3 * again:.1f} ms, {again / min(new):.2%}")
     print(f"of these, feedback and IDF: {1e3 * (again - alone):.2f} ms")

@@ -112,6 +112,7 @@ def test_a_reranker_passes_to_another_process_and_loads_its_own_model():
     for again in (pickle.loads(pickle.dumps(reranker)), copy.deepcopy(reranker)):
         assert again.to_config() == reranker.to_config()
     own = Reranker("lexical", order=lambda items: items)
-    assert copy.copy(own) is copy.deepcopy(own) is own
+    for same in (copy.copy(own), copy.deepcopy(own)):
+        assert (same.method, same.order, same.depth) == (own.method, own.order, own.depth)
     with pytest.raises(NotSerializableError):
         pickle.dumps(own)

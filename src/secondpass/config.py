@@ -73,14 +73,14 @@ def resolve(
             have, was set in a mapping too, or was given beside a ready Reranker.
     """
     if isinstance(reranker, Reranker):
-        message = "can't be used beside a ready Reranker; set {!r} on that"
+        message = "can't be used beside a ready Reranker; create that with {!r}"
         if problems := [
             Problem((name,), message.format(override.places[0]))
             for name, override in (flat or {}).items()
         ]:
             raise ConfigurationError(problems)
         if llm is not None:
-            raise ConfigurationError("a language model: set it on the Reranker that you give")
+            raise ConfigurationError("a language model: create the Reranker that you give with it")
         return reranker
     config, about = loading.read(reranker)
     # What a mapping sets itself; a preset's settings may be overridden.

@@ -25,11 +25,26 @@ No message contains a query, a passage or a key. All exceptions can be pickled.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 
 class SecondPassError(Exception):
     """Base class of every exception that secondpass raises."""
+
+
+def reraise_exit(error: BaseException) -> None:
+    """Raise an exception again if it ends the process: an interrupt or an exit, or a group of one.
+
+    For what the user's code raises. Everything else may become an issue of a report, such as a
+    CancelledError of another task: a cancellation of the caller's own task is not raised in code
+    that awaits nothing.
+    """
+    exits = KeyboardInterrupt, SystemExit
+    if isinstance(error, exits):
+        raise error
+    if isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None:
+        raise error
 
 
 class Problem:
@@ -52,7 +67,7 @@ class Problem:
         where = ""
         for step in self.path:
             where += f"[{step}]" if isinstance(step, int) else f".{step}" if where else step
-        return f"{where}: {self.message}" if where else self.message
+        return printable(f"{where}: {self.message}" if where else self.message)
 
 
 class ConfigurationError(SecondPassError, ValueError):
@@ -72,13 +87,12 @@ class ConfigurationError(SecondPassError, ValueError):
 
     def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems]
-        head = f"{self.about}: " if self.about else ""
+        head = f"{printable(self.about)}: " if self.about else ""
         if len(lines) == 1:
             text = head + lines[0]
         else:
             text = head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
-        # Names in a file may contain lone surrogates, which cannot be printed or logged.
-        return text.encode("utf-8", "backslashreplace").decode()
+        return text
 
 
 class NotSerializableError(ConfigurationError):
@@ -247,6 +261,38 @@ class NestedCallError(InputError, MethodError):
         MethodError.__init__(self, message)
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped, also line feeds, and those that change directions.
+
+    Names in files are printed in messages, and a terminal would obey them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode() if _is_control(character) else character
+        for character in text
+    )
+
+
+def _is_control(character: str) -> bool:
+    """Whether a terminal obeys a character, or cannot show it."""
+    # The ranges are bidirectional overrides, which can make a text look like another.
+    return (
+        unicodedata.category(character) in {"Cc", "Cs"}
+        or "\u202a" <= character <= "\u202e"
+        or "\u2066" <= character <= "\u2069"
+    )
+
+
 def with_article(noun: str) -> str:
     """A noun, such as the name of a type, with "a" or "an" before it."""
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from or during."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

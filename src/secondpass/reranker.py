@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     call_if_present,
-    check_methods,
+    check_cache,
+    check_packages,
+    check_prices,
     close_all,
-    is_storable,
+    has_storable,
     reason_of,
-    services,
     warm_up_first,
 )
 from secondpass.asking.planning import (
@@ -35,7 +38,7 @@ from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
-from secondpass.errors import NotSerializableError
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem, reraise_exit
 from secondpass.limits import Limits
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
@@ -43,7 +46,15 @@ from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.diagnostics import log
 from secondpass.ranking.floors import FLOOR, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, place_of
+from secondpass.ranking.methods import (
+    FALLBACK,
+    METHOD,
+    STAGE,
+    Stage,
+    check_fits,
+    inner,
+    place_of,
+)
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
@@ -52,10 +63,10 @@ from secondpass.ranking.result import Ranking
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
 from secondpass.settings import (
-    changed,
     configurable,
     nested,
     not_serializable,
+    parameters_of,
     registry,
     to_mapping,
 )
@@ -70,6 +81,8 @@ registry.add_built_in(KINDS)
 @configurable
 class Reranker:
     """Reranks candidates: the best first, none lost. Safe to use from many threads and event loops.
+
+    The settings are attributes that cannot be changed. :meth:`changed` makes another reranker.
 
     Args:
         method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
@@ -125,7 +138,7 @@ class Reranker:
         self.method: Method = method
         self.depth, self.blend = depth, blend
         self.floor, self.probabilities = floor, probabilities
-        self.orders = orders
+        self.orders = None if orders is None else MappingProxyType(orders)
         self.order = chosen_ordering(order, orders)
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.when = when
@@ -136,19 +149,32 @@ class Reranker:
         self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
         self.candidate_multiplier = candidate_multiplier
         self.strict, self.log_level = strict, log_level
-        self._other_cache: ResponseCache | None = None
-        self._gate = Gate(self.limits.concurrency)
         self._stages = Stage(method, blend, floor, probabilities), *self.fallback
         check_fits(self._stages, depth, self.render, passages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
-        check_methods(self._methods, self.limits, cache, log_level)
+        if self.limits.cost is not None:
+            check_prices(self._methods)
+        if cache is not None:
+            check_cache(self._methods)
+        shared: Gate | None = vars(self).get("_gate")  # by changed(), whose methods are checked
+        if shared is None:
+            check_packages(self._methods, log_level)
+        width = self.limits.concurrency
+        self._gate = shared if shared is not None and shared.width == width else Gate(width)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
         return place_of(settings.get("method"), name)
 
+    @staticmethod
+    def _instead_of_setting(name: str) -> str:
+        if name in _METHODS:
+            return "create another Reranker"
+        option = f"pass {name}= to a call, or " if name in CallOptions.__annotations__ else ""
+        return f"{option}use reranker.changed({name}=…)"
+
     @classmethod
-    def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
+    def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Self:
         """Create a reranker from a mapping or the path of a YAML file.
 
         Raises:
@@ -156,10 +182,10 @@ class Reranker:
         """
         from secondpass.settings.loading import load
 
-        return load(Reranker, config)
+        return load(cls, config)
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> Reranker:
+    def from_preset(cls, name: str, **overrides: Any) -> Self:
         """Create a reranker from a preset; mappings in ``overrides`` are merged into the preset's.
 
         Raises:
@@ -167,7 +193,33 @@ class Reranker:
         """
         from secondpass.settings.loading import preset
 
-        return Reranker.from_config(preset(name, **overrides))
+        return cls.from_config(preset(name, **overrides))
+
+    def changed(self, **settings: Any) -> Self:
+        """Return a reranker with other settings and the same methods.
+
+        They share the models and connections, so :meth:`close` of one closes them for both; the
+        next ranking of either opens them again. They also share the slots of
+        ``limits.concurrency``, unless that is changed.
+
+        Args:
+            settings: those of the constructor except ``method`` and ``fallback``. A value replaces
+                the present one; a mapping is not merged into it.
+
+        Raises:
+            ConfigurationError: a setting is unknown, wrong, or does not fit the others.
+        """
+        if problems := [
+            Problem((name,), "cannot be changed; create another Reranker")
+            for name in sorted(_METHODS & settings.keys())
+        ]:
+            raise ConfigurationError(problems, type(self).__name__)
+        made = object.__new__(type(self))
+        vars(made).update(self._added_attributes(), _gate=self._gate)
+        current = {name: getattr(self, name) for name in parameters_of(Reranker)}
+        current["order"] = self._order_name or self.order
+        Reranker.__init__(made, **{**current, **settings})
+        return made
 
     def to_config(self) -> dict[str, Any]:
         """Return the mapping that :meth:`from_config` accepts, without defaults.
@@ -370,27 +422,18 @@ class Reranker:
     def _orderings(self) -> list[Ordering | None]:
         return [self.order, *(self.orders or {}).values()]
 
-    @property
-    def response_cache(self) -> ResponseCache | None:
-        """The response cache in use: that of the settings, else that of :meth:`storing_answers`."""
-        return self.cache or self._other_cache
-
     @contextmanager
-    def storing_answers(self, cache: ResponseCache) -> Iterator[None]:
-        """Use a response cache outside of the configuration; close it at the end.
+    def storing_answers(self, cache: ResponseCache) -> Iterator[Self]:
+        """A reranker that stores answers in a cache outside of the configuration.
 
-        It is not used if the settings have one, or if no method asks a service whose answers can
-        be stored.
+        The cache is closed at the end. It is not used if the settings have one, or if no method
+        asks a service whose answers can be stored.
         """
-        if self.cache is not None or not any(map(is_storable, services(self._methods))):
-            yield
+        if self.cache is not None or not has_storable(self._methods):
+            yield self
             return
-        self._other_cache = cache
-        try:
-            yield
-        finally:
-            self._other_cache = None
-            cache.close()
+        with closing(cache):
+            yield self.changed(cache=cache)
 
     def warm_up(self) -> bool:
         """Load the model of the method, or of the first fallback that can be loaded; and those of
@@ -406,7 +449,8 @@ class Reranker:
         for ordering in self._orderings:
             try:
                 call_if_present(ordering, "warm_up")
-            except Exception as error:  # rankings work without it
+            except BaseException as error:  # rankings work without it
+                reraise_exit(error)
                 log(self.log_level, "warming up an ordering failed: %s", reason_of(error))
         return is_first
 
@@ -417,12 +461,11 @@ class Reranker:
         return await in_thread(self.warm_up)
 
     def close(self) -> None:
-        """Release models and connections. They are loaded again when this is used again."""
-        close_all(self._methods)
-        for ordering in self._orderings:
-            call_if_present(ordering, "close")
-        if self.response_cache is not None:
-            self.response_cache.close()
+        """Release models and connections. They are loaded again when this is used again.
+
+        All are released, also if one raises an error. The first error is raised in the end.
+        """
+        close_all([*map(inner, self._methods), *self._orderings, self.cache], self.log_level)
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is abandoned if this is cancelled."""
@@ -458,21 +501,40 @@ class Reranker:
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
             limits = self.limits
-            times = {"deadline": settings.deadline, "target": settings.target}
+            times: dict[str, Any] = {"deadline": settings.deadline, "target": settings.target}
             if given := {name: value for name, value in times.items() if value is not None}:
-                limits = changed(limits, **given)
-            ledger = Ledger(limits, cache=self.response_cache)
+                limits = replace(limits, **given)
+            ledger = Ledger(limits, cache=self.cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
 
-    def __copy__(self) -> Reranker:
-        return self  # calls leave no state in it, so a copy would behave the same
+    def _added_attributes(self) -> dict[str, Any]:
+        """The attributes that a subclass or a caller has added."""
+        return {name: value for name, value in vars(self).items() if name not in _ATTRIBUTES}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Reranker:
-        return self
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Calls leave no state in the settings and methods, so these are shared.
+        copied = memo[id(self)] = copy(self)
+        vars(copied).update(deepcopy(self._added_attributes(), memo))
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Reranker.from_config, (self.to_config(),)  # locks and models cannot be pickled
+        # Locks and models cannot be pickled.
+        return type(self).from_config, (self.to_config(),), self._added_attributes()
 
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
+
+
+_METHODS = frozenset({"method", "fallback"})
+"""Settings that :meth:`Reranker.changed` keeps."""
+
+_ATTRIBUTES = frozenset(parameters_of(Reranker)) | {
+    *("_fixed_settings", "_gate", "_methods", "_order_name", "_stages"),
+}
+"""The attributes that the constructor sets."""

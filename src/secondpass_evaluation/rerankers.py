@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.asking.shared import close_all
 from secondpass.config import resolve
 
 Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
@@ -39,9 +40,7 @@ def create_rerankers(
 
 def close_created(rerankers: Mapping[str, NamedReranker]) -> None:
     """Close those that were created here."""
-    for reranker, owned in rerankers.values():
-        if owned:
-            reranker.close()
+    close_all(reranker for reranker, owned in rerankers.values() if owned)
 
 
 def unique_name(name: str, taken: Container[str]) -> str:

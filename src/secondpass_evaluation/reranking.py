@@ -99,11 +99,12 @@ class SystemRun:
     ) -> dict[str, Ranking]:
         """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
         rankings: dict[str, Ranking] = {}
+        reranker = self.reranker
         with ExitStack() as stack:
             if self.journal is not None:
                 answers = self.journal.stored_answers(self.name + label)
-                stack.enter_context(self.reranker.storing_answers(answers))
-            for query, ranking in self._reranked(candidates, label):
+                reranker = stack.enter_context(reranker.storing_answers(answers))
+            for query, ranking in self._reranked(reranker, candidates, label):
                 rankings[query] = ranking
                 self.progress(self.name + label, len(rankings), len(candidates))
         return rankings
@@ -130,7 +131,7 @@ class SystemRun:
         )
 
     def _reranked(
-        self, candidates: Mapping[str, Sequence[Candidate]], label: str
+        self, reranker: Reranker, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
         key_of = self._keys(label)
 
@@ -142,7 +143,7 @@ class SystemRun:
             )
             if ranking is None:
                 try:
-                    ranking = self.reranker.rerank(text, items)
+                    ranking = reranker.rerank(text, items)
                 except RerankError as error:  # under `strict`; the report has the details
                     ranking = error.ranking
                 if self.journal is not None and key:

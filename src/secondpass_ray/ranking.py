@@ -74,11 +74,17 @@ class RowRanker:
             return error
 
     def lines(
-        self, rows: Sequence[Row], parsed: Sequence[InputRequest | FormatError]
+        self,
+        rows: Sequence[Row],
+        parsed: Sequence[InputRequest | FormatError],
+        reranker: Reranker | None = None,
     ) -> RankedRows:
-        """Rank rows; ``parsed`` has the request or error of each row."""
+        """Rank rows; ``parsed`` has the request or error of each row.
+
+        ``reranker`` takes the place of the own one, to rank within other limits.
+        """
         requests = [item for item in parsed if isinstance(item, InputRequest)]
-        rankings = iter(self._rank(requests))
+        rankings = iter(self._rank(requests, reranker or self.reranker))
         ranked = RankedRows([], Counter(), [])
         counts = ranked.counts
         for row, item in zip(rows, parsed, strict=True):
@@ -99,22 +105,24 @@ class RowRanker:
             ranked.lines.append(to_json(record) + "\n")
         return ranked
 
-    def _rank(self, requests: Sequence[InputRequest]) -> Iterator[tuple[Ranking, str]]:
+    def _rank(
+        self, requests: Sequence[InputRequest], reranker: Reranker
+    ) -> Iterator[tuple[Ranking, str]]:
         """The ranking of each request, and under ``strict`` the error if it is not complete."""
         try:
-            for ranking in self._ranked(requests):
+            for ranking in self._ranked(requests, reranker):
                 yield ranking, ""
         except RerankError as error:
             if len(requests) == 1:
                 yield error.ranking, str(error)
                 return
             for request in requests:  # one by one, to find the incomplete rankings
-                yield from self._rank([request])
+                yield from self._rank([request], reranker)
 
-    def _ranked(self, requests: Sequence[InputRequest]) -> list[Ranking]:
+    def _ranked(self, requests: Sequence[InputRequest], reranker: Reranker) -> list[Ranking]:
         default = self.choices.context
         return rerank_grouped(
-            self.reranker,
+            reranker,
             [
                 Request(
                     item.query, item.candidates, default if item.context is None else item.context

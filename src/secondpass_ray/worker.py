@@ -33,23 +33,24 @@ class Spending:
     """Limits a reranker to the budget that was reserved for its rows.
 
     The maximum use of a row is that of its plan, including repairs, or the limits of the
-    configuration, if they are lower. It is set as the limit of its ranking, so that retries and
-    fallbacks cannot exceed it.
+    configuration, if they are lower. It is the limit of its ranking, so that retries and fallbacks
+    cannot exceed it.
     """
 
     def __init__(self, reranker: Reranker, options: Mapping[str, Any]) -> None:
         self._reranker, self._options = reranker, options
-        self._limits = reranker.limits
 
     def need(self, requests: Sequence[InputRequest]) -> Amounts:
-        """The maximum use of each of these requests, that of the largest; it becomes the limit."""
-        most = reduce(Amounts.or_more, map(self._planned, requests), Amounts())
+        """The maximum use of each of these requests: that of the largest."""
+        return reduce(Amounts.or_more, map(self._planned, requests), Amounts())
+
+    def limited(self, need: Amounts) -> Reranker:
+        """The reranker with the maximum use of each of its rankings as the limit."""
+        limits = self._reranker.limits
         # A sum of the ranking may differ from that of its plan in the last digit.
-        tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
-        self._reranker.limits = changed(
-            self._limits, tokens=tokens or self._limits.tokens, cost=cost or self._limits.cost
-        )
-        return most
+        tokens, cost = int(need.tokens), need.cost * (1 + 1e-9)
+        limits = changed(limits, tokens=tokens or limits.tokens, cost=cost or limits.cost)
+        return self._reranker.changed(limits=limits)
 
     def spent(self, usages: Sequence[Usage], need: Amounts) -> Amounts:
         """The use of rankings; if a service did not report its usage, the maximum ``need``."""
@@ -66,7 +67,7 @@ class Spending:
 
     def _planned(self, request: InputRequest) -> Amounts:
         options = {**self._options, **request.options}
-        limits = self._reranker.limits = self._limits
+        limits = self._reranker.limits
         chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
         plan = self._reranker.plan(request.candidates, query=request.query, **chosen)
         if any(stage.calls is None for stage in plan.stages):  # then check_budget wants a limit
@@ -195,7 +196,7 @@ class BlockWorker:
         need = spending.need([item for item in parsed if isinstance(item, InputRequest)])
         needs = [need if isinstance(item, InputRequest) else Amounts() for item in parsed]
         fitting = self._ask("hold", todo.part.first, needs)
-        ranked = ranker.lines(batch[:fitting], parsed[:fitting])
+        ranked = ranker.lines(batch[:fitting], parsed[:fitting], spending.limited(need))
         writer.write(ranked.lines, ranked.counts)
         spent = spending.spent(ranked.usages, need)
         self._ask("settle", todo.part.first, spent)

@@ -6,7 +6,8 @@ import os
 import re
 import sqlite3
 import threading
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -72,6 +73,10 @@ def cut_off(shown):
     return Completion(graded(shown)[:-8], cut=True)
 
 
+def explained(shown):
+    return Completion(f"{graded(shown)}\n\nThe first is", cut=True)
+
+
 def outside(shown):
     return json.dumps(dict.fromkeys(shown, 99))
 
@@ -80,6 +85,7 @@ NOT_STORED = {
     "not usable": always("nonsense"),
     "an error": always(LLMError("no", "server_error")),
     "cut off": cut_off,
+    "explained until it was cut off": explained,
     "another scale": outside,
     "another scale, repaired": [outside, graded],
 }
@@ -335,20 +341,40 @@ def test_a_cache_for_a_while(path):
     llm = model()
     reranker = grading(llm, None)
     cache = ResponseCache.of_run(path)
-    with reranker.storing_answers(cache):
-        reranker.rerank("q", TEXTS)
-        assert reranker.rerank("q", TEXTS).report.usage.cached == 1
-    assert reranker.rerank("q", TEXTS).report.usage.cached == 0
+    with reranker.storing_answers(cache) as storing:
+        storing.rerank("q", TEXTS)
+        assert storing.rerank("q", TEXTS).report.usage.cached == 1
+        assert reranker.rerank("q", TEXTS).report.usage.cached == 0
     assert reranker.cache is None  # it is no part of the configuration
     cache.delete()
     assert not list(path.parent.iterdir())
+
+
+def test_nested_and_parallel_blocks_have_their_own_caches(path):
+    reranker = grading(model(), None)
+    caches = [ResponseCache.of_run(path.with_name(name)) for name in ("a", "b", "c")]
+
+    def cached(storing, query):
+        return [storing.rerank(query, TEXTS).report.usage.cached for _ in range(2)]
+
+    with reranker.storing_answers(caches[0]) as outer:
+        with reranker.storing_answers(caches[1]) as inner:
+            assert cached(inner, "q") == [0, 1]
+            with inner.storing_answers(caches[2]) as same:
+                assert same.cache is caches[1]
+        assert cached(outer, "q") == [0, 1]
+    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+        blocks = [stack.enter_context(reranker.storing_answers(cache)) for cache in caches[:2]]
+        assert [*pool.map(cached, blocks, ["r", "r"])] == [[0, 1], [0, 1]]
+    assert not path.with_name("c").exists()
 
 
 def test_a_run_does_not_find_its_own_answers(path):
     llm = model()
     reranker = grading(llm, None)
     for name, before, asked in [("a", 0.0, 2), ("b", None, 3), ("a", None, 3)]:
-        with reranker.storing_answers(ResponseCache.of_run(path, name, before=before)):
+        cache = ResponseCache.of_run(path, name, before=before)
+        with reranker.storing_answers(cache) as storing:
             for _ in range(2):
-                reranker.rerank("q", TEXTS)
+                storing.rerank("q", TEXTS)
         assert len(llm.prompts) == asked

@@ -95,12 +95,37 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
         assert reason in json.loads(told.out)["reranker"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("lexical", "'lexical' is a preset, which is a whole reranker: use --preset lexical"),
+        ("graded", "it is a method: use --set method=graded"),
+        ("zeroentropy", "it is a rerank API, use --set method.type=endpoint"),
+        ("openai", "it is a provider of language models, use --set method.type=graded"),
+        ("gpt-4o", "if it is a language model, use --set method.type=graded"),
+        ("of a/b.yaml", "if it is a configuration, use --config 'of a/b.yaml'"),
+    ],
+)
+def test_names_of_something_else_say_what_to_type(secondpass, name, use):
+    told = secondpass("doctor", name)
+    assert (told.code, told.out) == (1, "")
+    assert f"MODEL: {name!r} is no folder and no model of the hub; {use}" in told.err
+
+
+def test_a_folder_may_have_the_name_of_a_preset(secondpass, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tei").mkdir()
+    found = json.loads(secondpass("doctor", "tei").out)["model"]
+    assert (found["model"], found["runs"]) == ("tei", False)
+    assert "config.json" in found["refused"]
+
+
 @pytest.mark.long  # imports torch; `tests/scorers` has which models are recognised
 def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path):
     folder = str(write_causal_family(tmp_path / "mxbai-rerank-base-v2", "Qwen2"))
     told = secondpass("doctor", folder, "--json")
     found = json.loads(told.out)["model"]
-    assert (told.code, found["family"]) == (0, "mxbai-rerank-v2")
+    assert (told.code, found["family"], found["runs"]) == (0, "mxbai-rerank-v2", True)
     shown = on_a_terminal("doctor", folder, env=WIDE)
     assert "mxbai-rerank-v2: mxbai-rerank-v2" in shown
     assert "score: the logit of '1' minus that of '0' at the last token (logit)" in shown

@@ -127,7 +127,7 @@ def test_it_stands_in_for_the_model_of_presets_stages_and_fallbacks(adapter: Any
     assert adapter.core(preset).method.name == "graded by scripted"
     with pytest.raises(ConfigurationError, match="no method asks one"):
         adapter.make("lexical", llm=llm)
-    with pytest.raises(ConfigurationError, match="set it on the Reranker"):
+    with pytest.raises(ConfigurationError, match="create the Reranker that you give with it"):
         adapter.make(Reranker("lexical"), llm=llm)
     with pytest.raises(ConfigurationError, match="model: the language model object has"):
         adapter.make({"method": "listwise"}, llm=llm, model="x")

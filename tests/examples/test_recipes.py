@@ -248,8 +248,7 @@ class TestLocalServers:
     def test_without_a_server_the_fallback_ranks(self, path, monkeypatch):
         server = path.stem.removesuffix("_chat").upper()
         monkeypatch.setenv(f"{server}_URL", "http://127.0.0.1:9/v1")
-        reranker = Reranker.from_config(path)
-        reranker.limits = type(reranker.limits)(retries=0, deadline=60)
+        reranker = Reranker.from_config(path).changed(limits={"retries": 0, "deadline": 60})
         ranking = reranker.rerank("red panda", ["a blue car", "the red panda"])
         reranker.close()
         assert ranking.order == (1, 0)

@@ -1,6 +1,8 @@
-"""Gemini: log probabilities."""
+"""Gemini: log probabilities, and the end of a connection."""
 
+import asyncio
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -36,3 +38,21 @@ LOGPROBS = {
 def test_log_probabilities(result, read):
     found = module._logprobs(result)
     assert (found if found is None else tuple(map(dict, found))) == read
+
+
+def test_the_http_client_is_closed_also_if_the_other_raises(monkeypatch):
+    pytest.importorskip("google.genai")
+    bounded, http_clients = module.bounded, []
+
+    def noted(*arguments, **keywords):
+        http_clients.append(bounded(*arguments, **keywords))
+        return http_clients[-1]
+
+    monkeypatch.setattr(module, "bounded", noted)
+    connection = module.GoogleGenAI("m", api_key="key")._connect("key")
+    with (
+        mock.patch.object(connection.client, "close", side_effect=OSError("a port")),
+        pytest.raises(OSError, match="a port"),
+    ):
+        asyncio.run(connection.close())
+    assert [client.is_closed for client in http_clients] == [True]

@@ -444,9 +444,8 @@ def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instr
     reranker = Reranker(method, fallback=[{"type": "lexical"}], log_level="debug")
     with all_that_is_logged() as heard:
         for strict in (False, True):
-            reranker.strict = strict
             try:
-                ranking = reranker.rerank("owls", texts, instruction=instruction)
+                ranking = reranker.rerank("owls", texts, instruction=instruction, strict=strict)
             except RerankError as error:
                 heard += [str(error), repr(error)]
                 ranking = error.ranking

@@ -91,7 +91,7 @@ def test_what_is_reserved_for_a_row_is_enough(repair):
             row = Row(number, "f", number + 1, json.dumps(one).encode())
             parsed = ranker.parse(row)
             need = spending.need([parsed])
-            ranked = ranker.lines([row], [parsed])
+            ranked = ranker.lines([row], [parsed], spending.limited(need))
             (usage,) = ranked.usages
             assert usage.calls >= 1, ranked.lines
             spent = spending.spent([usage], need)

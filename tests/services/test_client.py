@@ -90,7 +90,7 @@ ORIGINS = {
     "given key": ({"api_key": "other"}, "[model m, key of api_key]"),
     "named variable": ({"api_key_env": "MINE"}, "[model m, key of MINE]"),
     "second variable": ({"api_key_env": ["NONE", "MINE"]}, "[model m, key of MINE]"),
-    "address": ({"base_url": "http://h/v1?x=1#y"}, "[http://h/v1, model m, key of ECHO_KEY]"),
+    "address": ({"base_url": "http://h/v1?x=1"}, "[http://h/v1, model m, key of ECHO_KEY]"),
     "no key": (
         {"base_url": "http://h", "api_key_env": OptionalVariables(["NONE"])},
         "[http://h, model m, no key]",
@@ -300,10 +300,37 @@ def test_connection_of_a_fork():
 WRONG = [
     ({"api_key": "a", "api_key_env": "B"}, "api_key, api_key_env: give one of them"),
     ({"base_url": "h:80"}, "base_url: must begin with http:// or https://"),
-    ({"base_url": "http://[::1"}, "base_url: is not a valid URL"),
-    (
-        {"base_url": "http://u:p@h"},
-        "base_url: must not contain a password; use a variable",
+    *(
+        ({"base_url": url}, "base_url: is not a valid URL")
+        for url in (
+            "http://[::1",
+            "http:///v1",
+            "http://:80",
+            "http://h:99999",
+            "http://h:port",
+            "http://u:12#word@h",
+        )
+    ),
+    *(
+        ({"base_url": url}, "base_url: must not contain white space or control characters")
+        for url in (
+            "http://h\n",
+            "http://h/v1 ",
+            "http://h/v1\r\nx-key: y",
+            "http://h /v1",
+            "http://h\t/v1",
+            "http://h\0",
+            "http://h\x7f/v1",
+            "http://h\x85",
+            "http://h\u2028",
+            "http://h\xa0/v1",
+            "http://h/v1\u200b",
+            "http://h/\u202ev1",
+        )
+    ),
+    *(
+        ({"base_url": url}, "base_url: must not contain a password; use a variable")
+        for url in ("http://u:p@h", "http://u@h/v1", "https://:p@h:80", "http://@h")
     ),
 ]
 
@@ -314,8 +341,12 @@ def test_wrong_settings(settings, message):
         Echo(**settings)
 
 
-def test_addresses_with_an_at_sign_in_the_path():
-    assert Echo(base_url="https://h/@v1").base_url == "https://h/@v1"
+@pytest.mark.parametrize(
+    "url",
+    ["https://h/@v1", "http://[::1]:8000/v1", "http://h?a=b&c=%0A", "https://bücher.example/ä"],
+)
+def test_addresses_that_are_accepted(url):
+    assert Echo(base_url=url).base_url == url
 
 
 def test_missing_package(monkeypatch):

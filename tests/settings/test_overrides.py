@@ -50,11 +50,16 @@ REFUSED = [
     ({"method": LISTWISE}, MODEL, False, "sets 'method.llm.model'"),
     ({"method": "cross_encoder", "floor": 0}, ("floor",), False, "sets 'floor'"),
     ({"method": ByTable()}, MODEL, False, "can't be set on a ByTable"),
-    (RENDERED, ("render.suffix",), False, "on a Rendering that is ready; set 'suffix' on that"),
+    (
+        RENDERED,
+        ("render.suffix",),
+        False,
+        "a Rendering that is ready; create that with 'suffix'",
+    ),
     ({"method": {"type": "cross_encoder", "token": "t"}}, TOKEN, False, "sets 'method.token', wh"),
     ("listwise_ids", MODEL, True, "language model object has its own settings"),
     ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
-    (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
+    (Reranker("lexical"), MODEL, False, "beside a ready Reranker; create that with 'method.model'"),
 ]
 
 

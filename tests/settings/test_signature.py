@@ -1,15 +1,28 @@
 """The check of settings that constructor signatures state."""
 
+import copy
 import inspect
+import pickle
+from dataclasses import dataclass
 from typing import Annotated
+from unittest import mock
 
 import pytest
 from annotated_types import Ge
 from pydantic import ValidationError
 
+import secondpass.built_in
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
-from secondpass.settings import Nested, configurable, model_of, nested
+from secondpass.settings import (
+    Nested,
+    changed,
+    configurable,
+    model_of,
+    nested,
+    parameters_of,
+    registry,
+)
 
 
 @configurable
@@ -117,3 +130,94 @@ def test_only_the_constraints_of_a_type_are_left_out():
     parameters = inspect.signature(Some).parameters
     assert parameters["pair"].annotation == "tuple[list[int], str] | None"
     assert parameters["plain"].annotation == "dict[str, int]"
+
+
+# ---------------------------------------------------------------------- fixed settings
+
+LLM = {"type": "openai", "model": "m"}
+MINIMAL = {
+    **dict.fromkeys(("cross_encoder", "late_interaction", "openai", "anthropic", "google"), "m"),
+    "decisions": {"api": "openai", "model": "m"},
+    "endpoint": {"api": "tei", "base_url": "http://h"},
+    **{name: {"llm": LLM} for name in ("graded", "pointwise", "listwise", "blocks")},
+    "cascade": {"stages": ["lexical", {"type": "lexical", "depth": 2}]},
+    "tiers": {"field": "f", "tiers": ["a"]},
+}
+"""The settings that a kind requires: those of a mapping, or the name of a model."""
+
+
+def built(family, name):
+    required = MINIMAL.get(name, {})
+    required = {"model": required} if isinstance(required, str) else required
+    return registry.build(family, {"type": name, **required})
+
+
+KINDS = [(family, name) for family, names in secondpass.built_in.KINDS.items() for name in names]
+
+
+@pytest.mark.parametrize(("family", "name"), KINDS)
+def test_no_setting_of_a_kind_can_be_set(family, name):
+    instance = built(family, name)
+    for one in (instance, copy.copy(instance)):
+        before = vars(one).copy()
+        for setting in parameters_of(type(one)):
+            with pytest.raises(AttributeError, match=setting):
+                setattr(one, setting, None)
+            with pytest.raises(AttributeError, match=setting):
+                delattr(one, setting)
+        assert vars(one) == before
+
+
+class Plain(Inner):
+    """Not configurable itself, with settings of its own."""
+
+    def __init__(self, extra: int) -> None:
+        self.size = 7  # before the constructor that fixes it
+        super().__init__(size=2)
+        self.extra = extra
+        self.extra = extra + 1
+
+
+@configurable
+class Further(Inner):
+    def __init__(self, size: int = 1, *, colour: str = "red") -> None:
+        super().__init__(size)
+        self.colour = colour.upper()
+        self.colour = colour
+
+
+@configurable
+@dataclass
+class Normalised:
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.name = self.name.strip()
+
+
+@configurable
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, *, size: int = 1) -> None:
+        self.size = size
+
+
+def test_settings_are_fixed_after_the_constructor_and_other_attributes_are_free():
+    plain, further, normalised = Plain(5), Further(3, colour="blue"), Normalised(" a ")
+    assert (plain.size, plain.extra, further.colour, normalised.name) == (2, 6, "blue", "a")
+    plain.extra, further.note = 9, 1
+    assert changed(further, size=4).colour == "blue"
+    wrong = [(plain, "size", "Plain"), (further, "colour", "Further"), (further, "size", "Further")]
+    for instance, name, cls in [*wrong, (normalised, "name", "Normalised")]:
+        message = f"^{name} cannot be changed after construction; create another {cls}$"
+        with pytest.raises(AttributeError, match=message):
+            setattr(instance, name, getattr(instance, name))
+    with mock.patch.object(further, "method", create=True) as patched:
+        assert further.method is patched
+    loaded = pickle.loads(pickle.dumps(further))
+    assert vars(loaded) == vars(further)
+    with pytest.raises(AttributeError, match=r"^size cannot be changed"):
+        loaded.size = 1
+    slotted = Slotted(size=2)
+    slotted.size = 3  # an instance without a dictionary remembers nothing about itself

@@ -231,9 +231,30 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
         def close(self) -> None:
             Warm.closed += 1
 
+            raise ValueError("another error")
+
     config = {"method": Warm(), "fallback": ["listwise"]}
     ranker = SecondPassRanker(config, chat_generator=Unclosed())
     ranker.run(QUERY, numbered(1, 2))
     with pytest.raises(OSError, match="a port"):
         ranker.close()
     assert Warm.closed == 1
+
+
+def test_both_interfaces_of_a_generator_are_closed() -> None:
+    class Unclosed(BothLife):
+        async def close_async(self) -> None:
+            await super().close_async()
+            raise OSError("a port")
+
+    generator = Unclosed()
+    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
+
+    async def life() -> None:
+        ranker.warm_up()
+        await ranker.warm_up_async()
+        await ranker.close_async()
+
+    with pytest.raises(OSError, match="a port"):
+        asyncio.run(life())
+    assert generator.called[-2:] == ["close_async", "close"]

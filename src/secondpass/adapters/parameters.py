@@ -198,7 +198,7 @@ class Parameters:
         """Check that the reranker does not set a parameter that has a value."""
         if value is not None and name in fixed:
             setting = self.per_call[name]
-            message = f"can't be set, because the reranker sets {setting!r}; set it there"
+            message = f"can't be set, because the reranker sets {setting!r}; change it there"
             raise ConfigurationError([Problem((name,), message)])
 
     def assigned(

@@ -35,8 +35,10 @@ class Endpoint(ApiMethod[RerankApi]):
         api: the API: the name of a built-in one, the path of a YAML file that describes another,
             or that description.
         model: its name; optional for servers that run one model.
-        base_url: the URL without the API's path; required if every user of the API has another.
-        path: replaces the API's path; ``$model`` stands for the model's name.
+        base_url: the URL, with or without the API's path; required if every user of the API has
+            another.
+        path: replaces the API's path, and is appended to any ``base_url``; ``$model`` stands for
+            the model's name.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one.
@@ -50,7 +52,7 @@ class Endpoint(ApiMethod[RerankApi]):
             span of an item.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further fields of the request.
+        options: further fields of the request, which may be placeholders.
 
     Raises:
         ConfigurationError: a missing base URL or model, or a setting that the API does not have.
@@ -176,8 +178,7 @@ class Endpoint(ApiMethod[RerankApi]):
         }
         whole = self._api.template(with_spans=self.spans)
         template = {name: part for name, part in whole.items() if name not in without}
-        body = api_template.filled(template, values, request.documents)
-        return api_template.laid_over(template, body, self.options or {})
+        return api_template.filled(template, values, request.documents, self.options)
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
         body = json_http.parse_json(text)

@@ -8,7 +8,7 @@ read once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +19,7 @@ from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import (
     Answer,
     Ask,
@@ -36,7 +36,7 @@ from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
-from secondpass.services.diagnosis import Sent
+from secondpass.services.diagnosis import Sent, words_in_answer
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
@@ -57,7 +57,7 @@ _LEARNED_SHARE = 0.95
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
 _DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
 """Limits that a server has stated."""
-_ROUNDS = 5
+_ROUNDS = 6
 """Maximum number of times that a batch is sent, each time in another form."""
 
 
@@ -73,6 +73,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
     """Whether a batch of short texts that is too long is split rather than cut."""
     _fixed = api_template.FIXED
     """Placeholders that ``options`` cannot replace."""
+    _in_options: Collection[str] = api_template.IN_OPTIONS
+    """Placeholders that they may have."""
     _output_tokens = 0
     """Tokens of an answer about one document, by an estimate."""
     batch_size: int | None
@@ -109,6 +111,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"
             raise ConfigurationError(message)
         options = self.options or {}
+        problems = api_template.misplaced(options, self._in_options)
+        if wrong := [problem.under(("options",)) for problem in problems]:
+            raise ConfigurationError(wrong)
         occupied = api_template.occupied(template, options, self._fixed)
         if occupied := [*occupied, *({"model"} & options.keys())]:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
@@ -152,25 +157,33 @@ class ApiMethod(Client[Pairs], Generic[A]):
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
-        half: range | None = None
+        search = api_batches.SizeSearch(answers, issues)
         halved = False
-        for rounds_left in reversed(range(_ROUNDS)):
+        rounds_left = _ROUNDS
+        while True:
             asked = yield from self._ask(task, parts, repairs, halved=halved)
+            errors = {part: answer.error for part, answer in asked.items()}
+            codes = {error.code for error in errors.values() if error is not None}
+            if MEMBER_REJECTED not in codes:  # each member can be rejected once
+                rounds_left -= 1
             again = {
-                part: answer.error
-                for part, answer in asked.items()
-                if rounds_left and answer.error is not None and answer.error.code in _ASKED_AGAIN
+                part: error
+                for part, error in errors.items()
+                if rounds_left and error is not None and error.code in _ASKED_AGAIN
             }
             answers |= {part: asked[part] for part in asked if part not in again}
             for code, error in {error.code: error for error in again.values()}.items():
                 issues.add("asked_again", f"{code}: {error}")
             parts = [smaller for part in again for smaller in self._parts(task, part)]
-            may_halve = not parts and not repairs and rounds_left > (half is None)
-            if may_halve and task.call.rounds_left(repairs=True) != 0:
-                parts, half = api_batches.next_parts(answers, half, issues)
+            rounds_needed = 1 if search.is_running else 2
+            may_search = not parts and not repairs and rounds_left >= rounds_needed
+            if may_search and task.call.rounds_left(repairs=True) != 0:
+                parts = search.next_parts()
                 halved = halved or bool(parts)
             if not parts:
                 break
+        if search.in_vain is not None:
+            self._remember(search.in_vain.form)
         if halved and all(answer.value is not None for answer in answers.values()):
             self._remember(_DOCUMENTS, max(map(len, answers)))
         return answers
@@ -221,7 +234,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
         def read(response: Any) -> ResponseScores:
             if response.body is json_http.INVALID:
-                raise ReplyError("it is not JSON", "bad_response")
+                raise ReplyError(f"it is not JSON{response.remark}", "bad_response")
             return self._scores(response, request)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
@@ -383,11 +396,22 @@ class ApiMethod(Client[Pairs], Generic[A]):
         if response.status_code != 200:
             error = StatusError(response)
             if described := await self._error_response(error, sent):
-                self._learn(described, request, body)
+                self._learn(described, request, body, without)
             raise error
-        return await self._response(response.content.decode("utf-8"), sent, without)
+        self._learned.pop(_form_of(body), None)
+        text = response.content.decode("utf-8")
+        read = await self._response(text, sent, without)
+        if read.body is json_http.INVALID:
+            return replace(read, remark=await in_thread(lambda: words_in_answer(text, sent)))
+        return read
 
-    def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
+    def _learn(
+        self,
+        response: ErrorResponse,
+        request: Pairs,
+        body: Mapping[str, Any],
+        without: Sequence[str],
+    ) -> None:
         """Remember what the server accepts, and raise the error that has the request sent again."""
         count = len(request.documents)
         if response.status in {400, 413, 422}:
@@ -403,8 +427,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 self._remember(_TOKENS, _LEARNED_SHARE * size * tokens[0] / tokens[1])
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
-        rejected = [name for name in self._optional if name in body and response.blames(name)]
-        repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
+        sent = [name for name in self._optional if name in body and name not in without]
+        rejected = [name for name in sent if response.blames(name)]
+        texts = self._api.text_members
+        repeated = all(map(response.blames, texts))  # the server shows the request
         if rejected and not repeated:
             for name in rejected:
                 self._remember(name)
@@ -413,8 +439,18 @@ class ApiMethod(Client[Pairs], Generic[A]):
         refusal = response.error()
         long = response.names_length or any(len(text) > LONG for text in request.documents)
         is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
-        if count > 1 and response.status in {400, 413, 422} and is_unknown:
-            raise api_batches.BatchRefusedError(refusal.message, refusal.code)
+        is_unknown = is_unknown and response.status in {400, 413, 422}
+        others = body.keys() - {*texts}
+        if count > 1 and is_unknown and not api_batches.blames_form(response, texts, others):
+            refused = api_batches.BatchRefusedError(refusal.message, refusal.code)
+            refused.form = _form_of(body)
+            if self._known(refused.form) is None:
+                raise refused
+
+
+def _form_of(body: Mapping[str, Any]) -> str:
+    """What stands for all requests with the same members."""
+    return f"the form {' '.join(sorted(body))}"
 
 
 def _cached_part(part: Any, _name: str) -> Any:

@@ -50,10 +50,14 @@ T = TypeVar("T")
 TIMEOUT = 60.0
 """Seconds per answer for services without a ``timeout``."""
 
-_ADAPTATIONS = 3
+_ADAPTATIONS = 8
+"""Each leaves out something else of the request; a server has refused four parameters in turn."""
+_CUTS = 3
+"""Each halves the passages."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
 _LONGEST_RETRY_AFTER = 30.0  # seconds. A server that asks for a longer pause is not asked again.
 _CLOCK_CHECK = 0.05  # seconds between checks whether the clock of a waiting ranking has started
+_RAISED_BY_READERS = (Exception, asyncio.CancelledError, BaseExceptionGroup, SystemExit)
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge, even if they do not report the usage."""
 
@@ -170,7 +174,7 @@ class PendingQuestion:
 
     async def _answer(self) -> Answer[Any]:
         limits = self.ledger.limits
-        retries, adaptations = limits.retries, _ADAPTATIONS
+        retries, adaptations, cuts = limits.retries, _ADAPTATIONS, _CUTS
         repairs = 0 if self.question.repairs else limits.repair
         request = self.question.request
         pauses = 0
@@ -180,8 +184,8 @@ class PendingQuestion:
             except LLMError as error:
                 if error.adapted and adaptations:
                     adaptations -= 1
-                elif error.too_long and adaptations and (shorter := self.question.shrink()):
-                    adaptations -= 1
+                elif error.too_long and cuts and (shorter := self.question.shrink()):
+                    cuts -= 1
                     self.question, request = shorter, shorter.request
                 elif error.retryable and pauses < retries:
                     pause = self._pause(error, pauses)
@@ -206,7 +210,7 @@ class PendingQuestion:
                 repairs -= 1
                 self.issues.append(error)
                 request = repair_prompt(self.question, completion, error)
-            except (Exception, asyncio.CancelledError, SystemExit) as error:
+            except _RAISED_BY_READERS as error:
                 # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
                 self.ledger.record_exception(error, "the reader of the reply")
                 message = f"reading the reply raised {type(error).__name__}"

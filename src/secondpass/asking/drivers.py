@@ -41,6 +41,7 @@ from secondpass.errors import (
     MissingExtraError,
     NestedCallError,
     OverloadedError,
+    reraise_exit,
     with_article,
 )
 from secondpass.ranking.diagnostics import log_issues
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
-
-EXITS = (KeyboardInterrupt, SystemExit)
-"""Exceptions that a scorer call in the caller's thread passes on."""
 
 _SIDE_BY_SIDE = 64
 """Passes that run side by side: enough to fill the batches of scorers, in bounded memory."""
@@ -195,7 +193,8 @@ def _take_answers(
             answers = future.result()
         except NestedCallError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            reraise_exit(error)
             message = f"asking raised {type(error).__name__}"
             answers = command.failed(MethodError(message, "llm_raised"))
         answered.append((command.number, answers))
@@ -309,7 +308,7 @@ def _score_in_turn(call: CallScorer) -> _Scored:
 
 
 def _collection(
-    call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
+    call: CallBatches | CallLists, *, in_task: bool = False
 ) -> tuple[BatchScores | LatestLists, Claim, Callable[[], None]]:
     """A collector for the results of a call, its claim, and a function that makes the call."""
     collected: BatchScores | LatestLists
@@ -319,7 +318,7 @@ def _collection(
     else:
         collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
     claim = call.ledgers[0].claim()
-    return collected, claim, lambda: collect(call, collected, reraised, claim)
+    return collected, claim, lambda: collect(call, collected, claim, in_task=in_task)
 
 
 def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
@@ -401,7 +400,7 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
 
     def work() -> _Scored:
         turn.started()
-        return score(call, reraised=())
+        return score(call, in_task=True)
 
     try:
         if turn.shares:
@@ -427,7 +426,7 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
 
 
 async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
-    collected, claim, work = _collection(call, reraised=())
+    collected, claim, work = _collection(call, in_task=True)
     try:
         error = await _in_thread(call, work, lambda: _more_seconds(call, collected), claim)
         if error is not None:
@@ -484,12 +483,11 @@ def _gate_of(scorer: object) -> Gate:
 # ---------------------------------------------------------------------- calls, in any thread
 
 
-def score(
-    call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS
-) -> list[list[Any]] | MethodError:
-    """Return the scores of each request, or the scorer's exception, unless it is reraised.
+def score(call: CallScorer, *, in_task: bool = False) -> list[list[Any]] | MethodError:
+    """Return the scores of each request, or the scorer's exception.
 
-    The call is not made if its deadline has passed.
+    An exit is raised again, unless a task waits for the call. The call is not made if its deadline
+    has passed.
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
         late = scoring_deadline_error(call.ledgers)
@@ -498,9 +496,9 @@ def score(
     with scoring(call.scorer, call.requests, call.operations) as running:
         try:
             outcome: _Scored = _scores(call)
-        except reraised:
-            raise
         except BaseException as error:  # CancelledError included: the scorer may run its own loop
+            if not in_task:
+                reraise_exit(error)
             outcome = _to_method_error(error, call.ledgers)
         return running.ended(outcome)
 
@@ -519,8 +517,9 @@ def _scores(call: CallScorer) -> list[list[Any]]:
 def collect(
     call: CallBatches | CallLists,
     collected: BatchScores | LatestLists,
-    reraised: tuple[type[BaseException], ...] = EXITS,
     claim: Claim | None = None,
+    *,
+    in_task: bool = False,
 ) -> None:
     """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
 
@@ -548,9 +547,9 @@ def collect(
             if completed:
                 late = DeadlineError("the scorer ended without scoring these")
                 collected.end(None if deadline is None else late)
-        except reraised:
-            raise
         except BaseException as error:
+            if not in_task:
+                reraise_exit(error)
             collected.end(running.ended(_to_method_error(error, call.ledgers)))
         finally:
             CLAIM.reset(token)

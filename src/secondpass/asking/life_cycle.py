@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
 from typing import Any
 
-from secondpass.asking.response_cache import NotStorableError, ResponseCache, service_key
+from secondpass.asking.response_cache import NotStorableError, service_key
 from secondpass.effects import Method
-from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
-from secondpass.limits import Limits
-from secondpass.ranking.diagnostics import log
+from secondpass.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    Problem,
+    SecondPassError,
+    reraise_exit,
+)
+from secondpass.ranking.diagnostics import log, log_exception
 from secondpass.ranking.methods import Stage, inner
 from secondpass.ranking.scoring import ScorerMethod
 
 
-def check_methods(
-    methods: Sequence[Method], limits: Limits, cache: ResponseCache | None, log_level: str
-) -> None:
-    """Check that methods can be used with these limits and this cache.
-
-    Each that lacks packages, while another can run, is logged.
-
-    Raises:
-        ConfigurationError: a language model has no prices, for a cost limit; or there is a cache,
-            and no answer could be stored.
-        MissingExtraError: all methods lack packages.
-    """
-    if limits.cost is not None:
-        check_prices(methods)
-    if cache is not None and not any(map(is_storable, services(methods))):
+def check_cache(methods: Iterable[Method]) -> None:
+    """Raise ConfigurationError if no answer could be stored in a response cache."""
+    if not has_storable(methods):
         message = (
             "cannot be set: no method asks a service whose answers can be stored; a function or an "
             "object of a framework needs a 'cache_key', and a local model has settings of its own"
         )
         raise ConfigurationError([Problem(("cache",), message)])
+
+
+def check_packages(methods: Sequence[Method], log_level: str) -> None:
+    """Log each method that lacks packages, if another can run.
+
+    Raises:
+        MissingExtraError: all methods lack packages.
+    """
     for index, error in enumerate(check_installed(methods)):
         if error is not None:
             role = "fallback" if index else "method"
@@ -59,6 +61,11 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
             yield from services(parts)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
+
+
+def has_storable(methods: Iterable[Method]) -> bool:
+    """Whether a method asks a service whose answers may be stored."""
+    return any(map(is_storable, services(methods)))
 
 
 def is_storable(service: Any) -> bool:
@@ -100,12 +107,13 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
     Raises:
         ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
     """
-    first_error: Exception | None = None
+    first_error: BaseException | None = None
     for method in methods:
         try:
             call_if_present(inner(method), "warm_up")
             return first_error is None
-        except Exception as error:
+        except BaseException as error:
+            reraise_exit(error)
             log(log_level, "warming up %s failed: %s", method.name, reason_of(error))
             first_error = first_error or error
     if first_error is not None:
@@ -113,10 +121,63 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
     return True
 
 
-def close_all(methods: Iterable[Method]) -> None:
-    """Release the models and connections of all methods."""
-    for method in methods:
-        call_if_present(inner(method), "close")
+def close_all(owners: Iterable[object], log_level: str = "warning") -> None:
+    """Call the method ``close`` of each of these that has one; errors as of :class:`Closing`."""
+    closing = Closing(log_level)
+    for owner in owners:
+        with closing:
+            call_if_present(owner, "close")
+    closing.end()
+
+
+async def aclose_all(owners: Iterable[Any]) -> None:
+    """Await the method ``aclose`` of each of these; errors as of :class:`Closing`."""
+    closing = Closing()
+    for owner in owners:
+        with closing:
+            await owner.aclose()
+    closing.end()
+
+
+class Closing:
+    """Takes all steps of closing something, also if one raises. Each is a with block of its own.
+
+    :meth:`end` raises the first error. The others are logged, by the names of their classes: their
+    messages may contain anything. An interrupt and a cancellation are raised before other errors.
+    """
+
+    def __init__(self, log_level: str = "warning") -> None:
+        self._log_level = log_level
+        self._first: BaseException | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            return False
+        other: BaseException | None = error
+        is_urgent = not isinstance(error, Exception) and isinstance(self._first, Exception)
+        if self._first is None or is_urgent:
+            other, self._first = self._first, error
+        if other is not None:
+            log_exception(other, "closing")
+            log(self._log_level, "closing also raised %s", type(other).__name__)
+        return True
+
+    def end(self) -> None:
+        """Raise the first error, if there was one."""
+        first, self._first = self._first, None
+        if first is not None:
+            try:
+                raise first
+            finally:
+                del first  # the error refers to this frame
 
 
 def call_if_present(owner: object, name: str) -> None:
@@ -126,6 +187,6 @@ def call_if_present(owner: object, name: str) -> None:
         function()
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     # The message of a foreign exception may contain anything.
     return str(error) if isinstance(error, SecondPassError) else type(error).__name__

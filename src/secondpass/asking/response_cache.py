@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from secondpass.errors import ConfigurationError, with_article
+from secondpass.errors import ConfigurationError, reraise_exit, with_article
 from secondpass.questions import Answer, Question
 from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
@@ -47,7 +47,8 @@ def service_key(service: object, namespace: str = "") -> bytes:
     """
     try:
         key = getattr(service, "cache_key", None)
-    except Exception as error:  # the user's own code may raise anything
+    except BaseException as error:  # the user's own code may raise anything
+        reraise_exit(error)
         raise NotStorableError(f"its cache_key raised {type(error).__name__}") from None
     if key is None:
         raise NotStorableError("it has no cache_key")
@@ -61,7 +62,8 @@ def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
         raise NotStorableError("its method does not say what an answer depends on")
     try:
         key = question.recall.key()
-    except Exception as error:  # the user's own code, such as a template, may raise anything
+    except BaseException as error:  # the user's own code, such as a template, may raise anything
+        reraise_exit(error)
         raise NotStorableError(f"making the key raised {type(error).__name__}") from None
     return _digest([service.hex(), key], "the key of a question")
 
@@ -175,8 +177,10 @@ class ResponseCache:
             text = texts.get(key)
             recall = questions[index].recall
             if text is not None and recall is not None:
-                with suppress(Exception):  # a damaged row, or an error of the user's own code
+                try:
                     values[index] = recall.load(json.loads(text))
+                except BaseException as error:  # a damaged row, or an error of the user's own code
+                    reraise_exit(error)
         books.cached += len(values)
         return values
 
@@ -207,7 +211,8 @@ class ResponseCache:
             try:
                 data = question.recall.dump(answer.value)
                 text = None if data is None else json.dumps(data, separators=(",", ":"))
-            except Exception as error:  # the user's own code may raise anything
+            except BaseException as error:  # the user's own code may raise anything
+                reraise_exit(error)
                 message = f"the answers of {_name(service)} are not stored: "
                 books.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
                 return

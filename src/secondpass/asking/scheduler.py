@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
 from secondpass.effects import Answer, Ask, ListScores, Plan, RawScores, Score
-from secondpass.errors import DeadlineError, MethodError, with_article
+from secondpass.errors import DeadlineError, MethodError, reraise_exit, with_article
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import Operation
@@ -229,7 +229,8 @@ def _close(plan: Plan[Any]) -> None:
     """Close a plan, ignoring what a method does at its end; no effect if the plan has ended."""
     try:
         plan.close()
-    except Exception as error:
+    except BaseException as error:
+        reraise_exit(error)
         log_exception(error, "a method that was closed")
 
 

@@ -1,10 +1,13 @@
-"""Dry runs and stored answers, for the other packages."""
+"""Dry runs, stored answers and the end of rerankers, for the other packages."""
 
+from secondpass.asking.life_cycle import aclose_all, close_all
 from secondpass.asking.planning import Expected, total
 from secondpass.asking.response_cache import ResponseCache
 
 __all__ = [
     "Expected",
     "ResponseCache",
+    "aclose_all",
+    "close_all",
     "total",
 ]

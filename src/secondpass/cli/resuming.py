@@ -163,20 +163,20 @@ class Resumable:
 
 
 @contextmanager
-def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[None]:
-    """Store the answers of services beside an output, until it is complete.
+def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[Reranker]:
+    """A reranker that stores the answers of services beside an output, until it is complete.
 
     A configured response cache is used instead of this file. Answers of an interrupted run are used
     with ``resume``.
     """
     if reranker.cache is not None:
-        yield
+        yield reranker
         return
     answers = ResponseCache.of_run(answers_of(path))
     if not resume:
         answers.delete()
-    with reranker.storing_answers(answers):
-        yield
+    with reranker.storing_answers(answers) as storing:
+        yield storing
     answers.delete()
 
 

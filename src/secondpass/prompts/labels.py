@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from secondpass.errors import ReplyError
+from secondpass.errors import ReplyError, reraise_exit
 from secondpass.prompts.fencing import as_attribute
 from secondpass.ranking.rendering import well_formed
 from secondpass.types import Candidate
@@ -97,7 +97,8 @@ def _id_text(id_: object) -> str:
         if id_ is None:
             return ""
         return as_attribute(well_formed(str(id_)[:_MAX_ID_LENGTH]))[:_MAX_ESCAPED_LENGTH].strip()
-    except Exception:  # __str__ of user code may raise anything
+    except BaseException as error:  # __str__ of user code may raise anything
+        reraise_exit(error)
         return ""
 
 

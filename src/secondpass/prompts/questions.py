@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
-from secondpass.errors import MethodError, with_article
+from secondpass.errors import MethodError, reraise_exit, with_article
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
@@ -141,7 +141,8 @@ def _context(prompting: Prompting, context: Any) -> str:
         text = build(context)
     except MethodError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        reraise_exit(error)
         message = f"the context builder raised {type(error).__name__}"
         raise MethodError(message, "context_failed") from error
     if not isinstance(text, str):

@@ -13,7 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
+from secondpass.errors import (
+    ConfigurationError,
+    MethodError,
+    Problem,
+    reraise_exit,
+    with_article,
+)
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
 from secondpass.questions import cut
@@ -224,7 +230,8 @@ def _paragraphs(template: str) -> list[tuple[str, list[str]]]:
 def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:
     try:
         text = template(values)
-    except Exception as error:
+    except BaseException as error:
+        reraise_exit(error)
         message = f"the prompt template raised {type(error).__name__}"
         raise MethodError(message, "prompt_failed") from None
     if not isinstance(text, str):

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from secondpass.errors import InputError, with_article
+from secondpass.errors import InputError, reraise_exit, with_article
 from secondpass.ranking.scoring import to_float
 from secondpass.types import Candidate, CandidateLike, Ranked
 
@@ -63,7 +63,8 @@ def as_candidate(item: object) -> Candidate:
     except InputError:
         try:
             return Candidate("", metadata=_metadata_of(item) or {})
-        except Exception:  # foreign properties may raise anything
+        except BaseException as error:  # foreign properties may raise anything
+            reraise_exit(error)
             return Candidate("")
 
 
@@ -99,7 +100,8 @@ def _to_candidate(value: object, where: str, text_needed: bool) -> Candidate:
         return candidate
     except InputError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        reraise_exit(error)
         # A foreign mapping may raise anything, and its message may quote a passage.
         reason = type(error).__name__
     raise InputError(f"{where}: cannot be read ({reason})")
@@ -208,7 +210,8 @@ def _equal(a: object, b: object) -> bool:
             return False
         equal: Any = a == b
         return bool(equal.all() if hasattr(equal, "all") else equal)
-    except Exception:  # foreign values may raise anything
+    except BaseException as error:  # foreign values may raise anything
+        reraise_exit(error)
         return False
 
 
@@ -258,7 +261,8 @@ def field_value(candidate: Candidate, name: str) -> Any:
         return candidate.score
     try:
         return _metadata_value(candidate.metadata, name)
-    except Exception:
+    except BaseException as error:
+        reraise_exit(error)
         return None
 
 
@@ -301,7 +305,8 @@ def keep_best_of_each_id(
         try:
             key = comparable_id(candidate.id)
             slot = None if key is None else slots.setdefault(key, len(kept))
-        except Exception:  # the id is not hashable, or a foreign __hash__ raised
+        except BaseException as error:  # the id is not hashable, or a foreign __hash__ raised
+            reraise_exit(error)
             slot = None
         if slot is None or slot == len(kept):
             kept.append(position)

@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
+from secondpass.errors import printable
 from secondpass.types import Report
 
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
@@ -56,9 +57,10 @@ def use_logger(name: str) -> Iterator[None]:
 
 
 def log(level: str, message: str, *values: object) -> None:
-    """Log a message at a level given by its name in lower case."""
+    """Log a message at a level given by its name in lower case, in one line."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.getLogger(_logger_name.get()).log(number, message, *values)
+    shown = [value if isinstance(value, int) else printable(str(value)) for value in values]
+    logging.getLogger(_logger_name.get()).log(number, message, *shown)
 
 
 def log_issues(reports: Iterable[Report], level: str) -> None:

@@ -11,7 +11,13 @@ from functools import cached_property
 from typing import Annotated, Any, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Task
-from secondpass.errors import ConfigurationError, MethodError, NotSerializableError, Problem
+from secondpass.errors import (
+    ConfigurationError,
+    MethodError,
+    NotSerializableError,
+    Problem,
+    reraise_exit,
+)
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import FLOOR, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
@@ -50,7 +56,10 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
         judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
         failure, cause = error, error.__cause__
-    except Exception as error:
+    except GeneratorExit:  # the plan is closed
+        raise
+    except BaseException as error:
+        reraise_exit(error)
         # The message of a foreign exception may hold anything.
         failure = MethodError(f"it raised {type(error).__name__}", "method_failed")
         cause = error

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from secondpass.concurrency.callbacks import check_callback
-from secondpass.errors import InputError, MethodError, with_article
+from secondpass.errors import InputError, MethodError, reraise_exit, with_article
 from secondpass.questions import Completion, Prompt
 from secondpass.ranking.candidates import query_key
 from secondpass.ranking.diagnostics import log, log_exception
@@ -168,10 +168,10 @@ class Registration:
             method = getattr(self.observer, name, None)
             if method is not None:
                 method(*arguments)
-        except BaseException as error:  # SystemExit would end the event loop of all rankings
-            main = threading.current_thread() is threading.main_thread()
-            if main and isinstance(error, KeyboardInterrupt):
-                raise
+        except BaseException as error:
+            # In another thread, an exit would end the event loop of all rankings.
+            if threading.current_thread() is threading.main_thread():
+                reraise_exit(error)
             log_exception(error, "an observer")
             if not self._failed:
                 self._failed = True

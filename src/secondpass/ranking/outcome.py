@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
 from secondpass.effects import Call, Judgement, Method, Plan, Span
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, reraise_exit
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
 from secondpass.ranking.methods import reasons_of
 from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.scoring import member
 from secondpass.settings import registry
 from secondpass.types import Candidate, DegradedBy, Issue, ItemStatus, Ranked, Threshold
 
@@ -79,7 +80,8 @@ class Trace:
         self.before = before
         try:
             name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
-        except Exception:  # a foreign object may raise anything
+        except BaseException as error:  # a foreign object may raise anything
+            reraise_exit(error)
             name = None
         self.ordering = str(name or type(ordering).__name__)
 
@@ -296,7 +298,10 @@ class Outcome:
             result = (yield from effects(ranked, self.call)) if effects else ordering(ranked)
             moved = [item.position for item in result]
             self.order_followed = sorted(moved) == sorted(items)
-        except Exception as error:
+        except GeneratorExit:  # the plan is closed
+            raise
+        except BaseException as error:
+            reraise_exit(error)
             self.on_exception(error, "the ordering")
             # Messages of other exceptions may contain anything.
             own = isinstance(error, MethodError)
@@ -325,7 +330,7 @@ class Outcome:
 
 def arranges(ordering: object) -> bool:
     """Whether an ordering only places items, as it states by ``arranges``."""
-    return bool(getattr(ordering, "arranges", False))
+    return bool(member(ordering, "arranges", False))
 
 
 def issue_about(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, get_args
 
 from secondpass.effects import Judgement, Plan, Task
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, reraise_exit
 from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id, retrieval_score
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger, PassCall
@@ -188,7 +188,8 @@ class RankingPass:
             try:
                 judgement = checked(found(), about)
                 stage.kind_of(judgement)
-            except Exception as error:
+            except BaseException as error:
+                reraise_exit(error)
                 # The method continues, and what it returns in the end is validated again.
                 log_exception(error, "the interim judgement of a method")
                 return
@@ -198,7 +199,8 @@ class RankingPass:
             ranking = yield from self._ranking(outcome, (stage, judgement), final=False)
             try:
                 listener(ranking)
-            except Exception as error:
+            except BaseException as error:
+                reraise_exit(error)
                 log_exception(error, "on_interim")
                 message = f"on_interim raised {type(error).__name__}"
                 if not any(issue.code == "on_interim_raised" for issue in self.issues):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import Span
+from secondpass.errors import reraise_exit
 from secondpass.questions import joined, sliced
 from secondpass.ranking.candidates import field_value
 from secondpass.settings import configurable
@@ -222,7 +223,8 @@ def _count(value: Any) -> Any:
         return value
     try:
         return len(value)
-    except Exception:  # a foreign __len__ may raise anything
+    except BaseException as error:  # a foreign __len__ may raise anything
+        reraise_exit(error)
         return None
 
 
@@ -240,7 +242,8 @@ def as_text(value: Any) -> str | None:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             return _collection_text(value, [_MAX_ITEMS])
         return str(value)
-    except Exception:  # a foreign __str__ may raise anything
+    except BaseException as error:  # a foreign __str__ may raise anything
+        reraise_exit(error)
         return None
 
 

@@ -11,7 +11,13 @@ from itertools import groupby, islice
 from typing import Any, TypeVar, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Score, Scorer, Span, Task
-from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
+from secondpass.errors import (
+    ConfigurationError,
+    MethodError,
+    Problem,
+    reraise_exit,
+    with_article,
+)
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
@@ -128,7 +134,8 @@ class ScorerMethod:
         try:
             function = getattr(self.scorer, name, None)
             return convert(function(*arguments)) if callable(function) else None
-        except Exception:  # a foreign scorer may raise anything
+        except BaseException as error:  # a foreign scorer may raise anything
+            reraise_exit(error)
             return None
 
     def _stated_indices(self, name: str, task: Task) -> list[int]:
@@ -242,7 +249,8 @@ def to_float(value: object) -> float | None:
         is_boolean = kind == "b" or (kind is None and str(dtype) == "torch.bool")
     except OverflowError:
         return math.inf
-    except Exception:  # a foreign __float__ may raise anything
+    except BaseException as error:  # a foreign __float__ may raise anything
+        reraise_exit(error)
         return None
     return None if is_boolean else number
 
@@ -276,7 +284,8 @@ def to_span(value: Any, length: int) -> Span | None:
     """Convert a pair of integers to a span of a text; None if it is not one."""
     try:
         start, stop = map(operator.index, value)
-    except Exception:  # foreign iterators and integers may raise anything
+    except BaseException as error:  # foreign iterators and integers may raise anything
+        reraise_exit(error)
         return None
     return (start, stop) if 0 <= start < stop <= length else None
 
@@ -294,7 +303,8 @@ def member(scorer: object, name: str, default: Any) -> Any:
     """Return an optional member; the default if it is absent or raises."""
     try:
         return getattr(scorer, name, default)
-    except Exception:  # a foreign property may raise anything
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
         return default
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import Call, Plan, Score
 from secondpass.ranking.candidates import as_candidate, field_value
-from secondpass.ranking.lexical import split_words
 from secondpass.ranking.ordering import Item
+from secondpass.ranking.words import split_words
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.settings import configurable, nested

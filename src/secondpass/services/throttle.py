@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from secondpass.concurrency.lazy import ForkLock, PerObject
+from secondpass.errors import reraise_exit
 
 _SHARE = 0.92  # share of the rate at a rejection that a service is asked at from then on
 _GROWTH = 0.01  # growth of the rate per second, more the longer nothing is rejected
@@ -165,7 +166,8 @@ def throttle_of(service: object) -> Throttle:
     try:
         origin: Any = getattr(service, "origin", None)
         key = origin, getattr(service, "account", None)
-    except Exception:  # a foreign property may raise anything
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
         origin = None
     if isinstance(origin, str) and origin:
         return _throttles.setdefault(key, Throttle())

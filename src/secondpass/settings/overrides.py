@@ -10,6 +10,7 @@ from typing import Any
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import describe, environment, model_of, registry
 from secondpass.settings.environment import Unfilled, value_at
+from secondpass.settings.signature import changed, is_configurable
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,8 @@ def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
     inside: Any = config
     for step in path:
         if inside is not None and not isinstance(inside, Mapping | str | Unfilled):
-            message = f"can't be set on {describe(inside)} that is ready; set {path[-1]!r} on that"
-            raise ConfigurationError(message)
+            hint = f"create that with {path[-1]!r}"
+            raise ConfigurationError(f"can't be set on {describe(inside)} that is ready; {hint}")
         if not isinstance(inside, Mapping) or step not in inside:
             return False
         inside = inside[step]
@@ -211,6 +212,8 @@ def _with_timeout(llm: Any, configured: Any) -> Any:
         return llm
     if isinstance(timeout, Unfilled):
         raise ConfigurationError([timeout.problem])
+    if is_configurable(llm):
+        return changed(llm, timeout=timeout)
     llm = copy.copy(llm)
     llm.timeout = timeout
     return llm

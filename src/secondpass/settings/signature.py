@@ -8,7 +8,8 @@ A configurable class states its settings once, as the typed parameters of its co
             self.k1 = k1
 
 Validation, the YAML form and the JSON Schema are derived from that signature. Each parameter must
-be stored as an attribute of the same name.
+be stored as an attribute of the same name. Once the object is constructed, these attributes cannot
+be changed: nothing would check the values, and calls that run share the object.
 
 Constraints such as ``Ge`` are those of annotated_types; with postponed annotations a module may
 import them under ``TYPE_CHECKING`` only. pydantic does the checking. It is imported at the first
@@ -44,8 +45,18 @@ def configurable(cls: C) -> C:
 
     A wrong value raises ConfigurationError, which names the parameter. The constructor receives
     values as pydantic validated them: objects in place of the nested mappings that describe them.
+
+    Once it has ended, the attributes with the names of the parameters cannot be set: an
+    AttributeError says what to do instead. Other attributes can. A class that defines
+    ``__setattr__`` itself, as a frozen dataclass does, keeps that.
     """
     construct = cls.__init__  # type: ignore[misc]
+    set_attribute: Any = cls.__setattr__
+    if set_attribute is object.__setattr__:
+        cls.__setattr__ = _set_unless_fixed  # type: ignore[assignment]
+        cls.__delattr__ = _delete_unless_fixed  # type: ignore[assignment]
+    fixes_settings = set_attribute in {object.__setattr__, _set_unless_fixed}
+    settings = frozenset(inspect.signature(construct).parameters) - {"self"}
     names = [
         name
         for name, parameter in inspect.signature(construct).parameters.items()
@@ -63,10 +74,38 @@ def configurable(cls: C) -> C:
             construct(self, **validated(cls, {**positional, **kwargs}))
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, cls.__name__) from None
+        if fixes_settings:
+            _attributes(self)[_FIXED] = settings | _attributes(self).get(_FIXED, frozenset())
 
     cls.__init__ = show_types(checked)  # type: ignore[misc]
     _configurable.add(cls)
     return cls
+
+
+_FIXED = "_fixed_settings"
+"""Name of the attribute with the names of the settings of a constructed object."""
+
+
+def _set_unless_fixed(self: object, name: str, value: object) -> None:
+    if name in _attributes(self).get(_FIXED, ()):
+        raise _fixed_error(type(self), name)
+    object.__setattr__(self, name, value)
+
+
+def _delete_unless_fixed(self: object, name: str) -> None:
+    if name in _attributes(self).get(_FIXED, ()):
+        raise _fixed_error(type(self), name)
+    object.__delattr__(self, name)
+
+
+def _fixed_error(cls: type, name: str) -> AttributeError:
+    instead = getattr(cls, "_instead_of_setting", None)
+    hint = f"create another {cls.__name__}" if instead is None else instead(name)
+    return AttributeError(f"{name} cannot be changed after construction; {hint}")
+
+
+def _attributes(instance: object) -> dict[str, Any]:
+    return getattr(instance, "__dict__", {})  # with __slots__ there is none, and nothing is fixed
 
 
 def show_types(function: F) -> F:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.asking.life_cycle import call_if_present
+from secondpass.asking.life_cycle import call_if_present, close_all
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.ranking.blending import Blend
@@ -109,7 +109,7 @@ class Cascade:
         self._call_each("warm_up")
 
     def close(self) -> None:
-        self._call_each("close")
+        close_all(map(inner, self.methods))
 
     def _call_each(self, member: str) -> None:
         for method in self.methods:

@@ -14,6 +14,7 @@ from typing import Any
 
 from secondpass import InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath
+from secondpass.ranking.shared import WORDS_VERSION
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
@@ -87,7 +88,7 @@ def open_index(
     Raises:
         StaleIndexError: its source has changed, and ``stale_ok`` is not set.
         IndexFaultError: the folder is not an index, or the index is incomplete, of another format
-            version, or was built with another embedder.
+            version, or was built with another embedder or other rules for words.
         InputError: the depth is out of range.
         FileNotFoundError: the folder does not exist.
     """
@@ -103,7 +104,7 @@ def open_index(
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index to reuse its vectors: of any source, embedder and version that can be read."""
+    """Open an index to reuse its vectors: of any source, embedder and rules for words."""
     try:
         return _open(folder, embedder, check_source=False)
     except (IndexFaultError, OSError):
@@ -123,6 +124,9 @@ def _open(
     check_parts(folder, manifest, rebuild)
     stale: list[str] = []
     if check_source:
+        if manifest.get("words") != WORDS_VERSION:
+            problem = "its words were split by other rules than those of this program"
+            raise IndexFaultError(str(folder), problem, rebuild)
         embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
         source = manifest["source"]
         known = source_files(manifest)

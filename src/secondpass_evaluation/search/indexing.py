@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from secondpass import InputError
 from secondpass.formats.shared import AnyPath
-from secondpass.ranking.shared import kind_of
+from secondpass.ranking.shared import WORDS_VERSION, kind_of
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import (
@@ -150,6 +150,7 @@ def build_index(
             manifest = {
                 "format": FORMAT,
                 "version": FORMAT_VERSION,
+                "words": WORDS_VERSION,
                 "source": {
                     "path": str(source.resolve()),
                     "passage_size": passage_size,
@@ -223,6 +224,7 @@ def _is_current(
     return (
         settings["path"] == str(source.resolve())
         and same_passages
+        and index.manifest.get("words") == WORDS_VERSION
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and selection_of(settings) == selection
         and not any(changes(source, source_files(index.manifest), selection))

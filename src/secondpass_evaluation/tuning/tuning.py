@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass import InputError
+from secondpass.asking.shared import close_all
 from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
@@ -159,8 +160,7 @@ def _announce(
         systems = [observed.system(name, reranker) for name, reranker in rerankers]
         estimate = expected_of_services(systems, shuffles=0, seed=0)
     finally:
-        for _, reranker in rerankers:
-            reranker.close()
+        close_all(reranker for _, reranker in rerankers)
     if estimate is not None:
         expected(estimate)
 

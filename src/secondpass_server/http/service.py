@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError, SecondPassError
 from secondpass.adapters.shared import served_scores, without_messages
+from secondpass.asking.shared import aclose_all
 from secondpass.concurrency.threads import retrieve_exception
 from secondpass.ranking.shared import CallOptions, log, log_exception, log_issues
 from secondpass.settings import suggestion
@@ -78,8 +79,7 @@ class Service:
         self.ready = True
 
     async def close(self) -> None:
-        for reranker in self.rerankers.values():
-            await reranker.aclose()
+        await aclose_all(self.rerankers.values())
 
     def choose(self, name: str | None) -> tuple[str, Reranker]:
         """The reranker that a request names, and its name; by default the first."""

@@ -25,6 +25,7 @@ from secondpass import (
     __version__,
 )
 from secondpass.adapters.shared import without_messages
+from secondpass.asking.shared import aclose_all
 from secondpass.ranking.shared import CallOptions, log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass_server.packing import pack
@@ -211,8 +212,7 @@ def create_server(
             yield
         finally:
             loading.cancel()
-            for reranker in tools.rerankers.values():
-                await reranker.aclose()
+            await aclose_all(tools.rerankers.values())
 
     return MCPServer(
         "secondpass",

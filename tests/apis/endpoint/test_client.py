@@ -67,8 +67,12 @@ def test_learned_limit(status, monkeypatch):
     assert endpoint._max_documents == 3
     now[0] += 1
     assert endpoint._max_documents == 32
-    endpoint.batch_size = 2
-    now[0] -= 1
+
+
+def test_a_learned_limit_does_not_raise_the_batch_size():
+    endpoint = tei(batch_size=2)
+    with pytest.raises(LLMError):
+        answered(endpoint, Client(413, limit(3)))
     assert endpoint._max_documents == 2
 
 

@@ -38,8 +38,8 @@ def own(provider, monkeypatch, build):
     monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
     provider.play(mine)
 
-    def make(auth=None, **settings):
-        api = MINE if auth is None else {**MINE, "auth": auth}
+    def make(auth=None, api=MINE, **settings):
+        api = api if auth is None else {**api, "auth": auth}
         base_url = f"http://127.0.0.1:{provider.port}/mine"
         method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
         return build({**method, **settings})
@@ -159,6 +159,32 @@ def test_optional_members_are_left_out_once_rejected(api, member, make, rank, pr
         ranking = rank(reranker, "q", NUMBERS)
         assert (ranking.report.status, ranking.order) == ("ok", (1, 2, 0))
         assert len(provider.requests) == requests
+
+
+OPTIONAL = dict.fromkeys("abcdefgh", True)
+
+
+def test_all_optional_members_may_be_rejected_one_by_one(own, rank, provider):
+    def step(request):
+        blamed = next((name for name in OPTIONAL if name in request.body), None)
+        if blamed is None:
+            return mine(request)
+        return [http(400, {"message": f"unknown parameter '{blamed}'"})]
+
+    provider.play(step)
+    request = {**MINE["request"], **OPTIONAL}
+    reranker = own(api={**MINE, "request": request, "optional": [*OPTIONAL]})
+    for requests in (1 + len(OPTIONAL), 2 + len(OPTIONAL)):
+        assert rank(reranker, "q", NUMBERS).report.status == "ok"
+        assert len(provider.requests) == requests
+
+
+def test_a_rejected_member_that_is_set_in_options_is_asked_about_twice(make, rank, provider):
+    """It is not left out, since it was asked for."""
+    provider.play(fake.raw(http(422, {"detail": "unexpected parameter truncate_prompt_tokens"})))
+    ranking = rank(make("vllm", options={"truncate_prompt_tokens": 100}), "q", NUMBERS)
+    assert ranking.report.status == "unchanged"
+    assert len(provider.requests) == 2
 
 
 @pytest.mark.parametrize(

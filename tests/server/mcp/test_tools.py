@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("mcp")
 
 from mcp import Client
 
-from fakes import Answering, raising
+from fakes import Answering, ByTable, raising
 from secondpass import Reranker
 from secondpass.errors import ConfigurationError
 from secondpass_server.mcp.tools import ToolLimits, create_server
@@ -185,3 +186,24 @@ def test_tools_say_what_they_take():
         assert tool.annotations.read_only_hint is True
         described = tool.input_schema["properties"].values()
         assert all("description" in property_ for property_ in described), tool.name
+
+
+class Closing(ByTable):
+    """Notes that it is closed, and raises."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+        raise OSError("a passage")
+
+
+def test_every_reranker_is_closed_at_the_end():
+    scorers = [Closing(), Closing()]
+
+    async def work(client):
+        return await client.list_tools()
+
+    with contextlib.suppress(Exception):  # the SDK decides what becomes of the error
+        with_client(work, **{f"m{n}": Reranker(scorer) for n, scorer in enumerate(scorers)})
+    assert [scorer.closed for scorer in scorers] == [1, 1]

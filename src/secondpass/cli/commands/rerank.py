@@ -173,7 +173,7 @@ def rerank(
                 **({"--lines": lines} if lines else {}),
             }
             sink = stack.enter_context(Resumable(resumable, made_of, resume=resume, force=force))
-            stack.enter_context(storing_answers(resumable, reranker, resume=resume))
+            reranker = stack.enter_context(storing_answers(resumable, reranker, resume=resume))
         else:
             sink = stack.enter_context(Stream(output))
         # No bars between rankings that are printed to the terminal.

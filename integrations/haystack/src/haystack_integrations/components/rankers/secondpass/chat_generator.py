@@ -9,12 +9,13 @@ from haystack.tracing.tracer import tracer
 from secondpass.adapters.language_models import (
     FrameworkLLM,
     SavedByAdapter,
-    check_answered,
     completion,
 )
+from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import check_answered
 
 
 class ChatGeneratorLLM(FrameworkLLM):
@@ -131,10 +132,14 @@ class OwnedChatGenerator(SavedByAdapter, ChatGeneratorLLM):
         has_async, has_sync = (hasattr(generator, name) for name in ("close_async", "close"))
         if has_async or has_sync:
             self.home.leave()
-        if has_async and self._take("async"):
-            await generator.close_async()
-        if has_sync and self._take("sync"):
-            await in_thread(generator.close)
+        closing = Closing()
+        with closing:
+            if has_async and self._take("async"):
+                await generator.close_async()
+        with closing:
+            if has_sync and self._take("sync"):
+                await in_thread(generator.close)
+        closing.end()
 
     def _take(self, interface: str) -> bool:
         """Mark an interface as closed; return whether it was used since it was last closed.

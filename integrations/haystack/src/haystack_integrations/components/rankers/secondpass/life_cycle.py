@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from haystack import logging
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
+from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.reranker import Reranker
 
@@ -63,21 +64,25 @@ class LifeCycle:
 
     def close(self) -> None:
         """Close the language model's synchronous interface and the models."""
-        try:
+        closing = Closing()
+        with closing:
             if self._llm is not None:
                 self._llm.close_sync()
-        finally:
+        with closing:
             if self._take_opened():
                 self._reranker.close()
+        closing.end()
 
     async def aclose(self) -> None:
         """Close both interfaces of the language model and, in a thread, the models."""
-        try:
+        closing = Closing()
+        with closing:
             if self._llm is not None:
                 await self._llm.close_async()
-        finally:
+        with closing:
             if self._take_opened():
                 await self._reranker.aclose()
+        closing.end()
 
     def _take_opened(self) -> bool:
         opened, self.opened = self.opened, False
