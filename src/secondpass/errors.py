@@ -42,10 +42,12 @@ def reraise_exit(error: BaseException) -> None:
     that awaits nothing.
     """
     exits = KeyboardInterrupt, SystemExit
-    if isinstance(error, exits):
-        raise error
-    if isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None:
-        raise error
+    in_group = isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None
+    if in_group or isinstance(error, exits):
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame: a cycle would keep all frames alive
 
 
 class Problem:
@@ -108,22 +110,27 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """An optional package is not installed.
 
     Args:
-        extra: the name of the extra, as in ``pip install "secondpass[extra]"``.
+        extra: the name of the extra, such as ``embedded``.
         needed_for: the feature that needs it.
     """
 
     code = "missing_extra"
+    _INSTALL = 'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    """Written by ``tools/install_lines.py``: from a checkout, or from the package index."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
         self.extra = extra
         self.needed_for = needed_for
         super().__init__(extra, needed_for)
 
+    @property
+    def command(self) -> str:
+        """What installs the packages."""
+        return self._INSTALL.format(extra=self.extra).partition(": ")[2]
+
     def __str__(self) -> str:
-        return (
-            f"{self.needed_for} needs packages that are not installed. "
-            f'Run: pip install "secondpass[{self.extra}]"'
-        )
+        install = self._INSTALL.format(extra=self.extra)
+        return f"{self.needed_for} needs packages that are not installed. {install}"
 
 
 class StoreError(SecondPassError, RuntimeError):

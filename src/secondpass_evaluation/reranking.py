@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
+from secondpass.concurrency.workers import in_threads
 from secondpass.ranking.shared import (
     TRUNCATED,
     Blend,
@@ -154,11 +154,9 @@ class SystemRun:
             for query in candidates:
                 yield query, rerank(query)
             return
-        pool = ThreadPoolExecutor(self.concurrency)
-        try:
-            yield from zip(candidates, pool.map(rerank, candidates), strict=True)
-        finally:
-            pool.shutdown(cancel_futures=True)  # on Ctrl-C, do not start the remaining queries
+        # Closed at once: after Ctrl-C, the remaining queries are not begun.
+        with closing(in_threads(rerank, candidates, self.concurrency)) as rankings:
+            yield from zip(candidates, rankings, strict=True)
 
 
 def measure_reranker(

@@ -113,6 +113,7 @@ ELSEWHERE = {
     "examples/python_docs.py": "tests/examples/test_python_docs.py",
     "tools/check_wheels.py": "Makefile",
     "tools/docs_pages.py": "tests/docs/test_written_pages.py",
+    "tools/install_lines.py": "tests/test_publishing.py",
     "tools/mutation.py": "Makefile",
 }
 """Scripts that something else runs, because they install packages, write files or have tests."""

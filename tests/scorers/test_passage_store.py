@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from secondpass import ConfigurationError, Reranker, StoreError
+from secondpass import Reranker, StoreError
 from secondpass.cli.app import app
 from secondpass.scorers import packing
 from secondpass.scorers.embedded import EmbeddedScorer
@@ -183,10 +183,7 @@ def test_stored_passages_are_those_that_rankings_ask_for(path, settings):
 
 def test_a_stage_of_a_cascade_is_filled(path):
     stages = [{"type": "lexical"}, {"type": "embedded", "store": str(path), "depth": 2}]
-    try:
-        filled = Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
-    except ConfigurationError as error:
-        pytest.fail(str(error))
+    filled = Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
     assert filled.store(PASSAGES).encoded == 5
     assert filled.rerank(QUERY, PASSAGES).report.usage.encoded == 0
 
@@ -311,10 +308,12 @@ def test_eight_threads_read_side_by_side(path):
 
 
 @pytest.mark.parametrize("content", [b"a user's notes", b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_of_something_else_is_refused(path, content):
+def test_a_file_of_something_else_is_left_alone(path, content):
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="store"):
-        scorer(path)
+    ranking = reranker(path).rerank(QUERY, PASSAGES)
+    assert [issue.code for issue in ranking.report.issues] == ["cache_failed"]
+    with pytest.raises(StoreError, match=r"passages\.store"):
+        reranker(path).store(PASSAGES)
     assert path.read_bytes() == content
 
 

@@ -131,4 +131,4 @@ def test_scores_of_long_passages_and_queries():
     (expected,) = scorer.score_pairs("capital", [long])
     assert scorer.score_pairs("capital", [longer]) == [expected]
     assert scorer.score_pairs(longer, ["capital"]) == scorer.score_pairs(long, ["capital"])
-    assert max(map(len, scorer._engine.get().model.passages._entries)) < 1000
+    assert max(map(len, scorer._engine.get(scorer._load).model.passages._entries)) < 1000

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from interrupts import Interrupting
 from secondpass.concurrency.portal import portal
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, MissingExtraError
@@ -251,19 +253,32 @@ def test_connection_is_reused_and_closed(monkeypatch):
     ask(client)
     assert client.keys == [KEY]
     waited = []
-    submit = portal().submit
+    run = portal().run
 
-    def submitted(work):
-        future = submit(work)
-        result = future.result
-        future.result = lambda timeout=None: (waited.append(timeout), result(timeout))
-        return future
+    def ran(work, seconds):
+        waited.append(seconds)
+        return run(work, seconds)
 
-    monkeypatch.setattr(portal(), "submit", submitted)
+    monkeypatch.setattr(portal(), "run", ran)
     client.close()
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
     assert not client._finalizer.alive
+
+
+def test_closing_may_be_interrupted_at_any_place():
+    client = Echo()
+    place, interrupted = 0, True
+    with ThreadPoolExecutor(1) as others:
+        while interrupted:
+            others.submit(ask, client).result(60)
+            with Interrupting(place) as interrupting:
+                client.close()
+            interrupted = interrupting.raised
+            place += 1
+        others.submit(ask, client).result(60)
+    assert place > 30
+    client.close()
 
 
 def test_changed_key(monkeypatch):
@@ -285,13 +300,13 @@ def test_connection_of_a_fork():
     class Other:
         process = os.getpid() + 1
 
-        def submit(self, work):
-            closed.append(work)
+        def work(self, create):
+            closed.append(create)
 
     module._close(Other(), Connection(None, lambda: closed.append(True)))
     assert closed == []
     module._close(portal(), Connection(None, close))
-    portal().submit(asyncio.sleep(0)).result(60)
+    portal().run(lambda: asyncio.sleep(0), 60)
     assert closed == [True]
 
 

@@ -47,6 +47,8 @@ class Claim:
     due: float = math.inf  # when they should be scored
     begun: int = 0  # number of pairs that were begun
     first: float | None = None  # when the first one was begun
+    holder: Callable[[], object | None] | None = None
+    """Returns None as soon as nothing refers to the call; without it, the claim is always held."""
     until: float = field(init=False)  # when pairs beyond the floor have to be scored
 
     def __post_init__(self) -> None:
@@ -122,9 +124,18 @@ class Admission:
         return pairs * self.seconds_per_pair / (self.threads * self.share)
 
     @property
+    def present(self) -> list[Claim]:
+        """The claims of the calls that exist; an exception may have kept others from leaving."""
+        claims = list(self.claims)  # at once: other threads may change them
+        gone = [claim for claim in claims if claim.holder is not None and claim.holder() is None]
+        for claim in gone:
+            self.leave(claim)
+        return [claim for claim in claims if claim not in gone] if gone else claims
+
+    @property
     def waiting_seconds(self) -> float:
         """How long a new call would wait for its first pairs: the floors of the others."""
-        return self.seconds(sum(claim.floor_left for claim in list(self.claims)))
+        return self.seconds(sum(claim.floor_left for claim in self.present))
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """Admit a call with this number of pairs, or refuse it: False."""
@@ -156,7 +167,7 @@ class Admission:
         The lowest is next.
         """
         seconds, start = self.seconds(1), now + self._margin
-        claims = sorted(self.claims, key=attrgetter("until"))
+        claims = sorted(self.present, key=attrgetter("until"))
         end, fits = start, True
         for claim in claims:
             end += (claim.pairs - claim.begun) * seconds
@@ -181,7 +192,7 @@ class Admission:
 
     def _possible(self, claim: Claim, now: float, slack: float) -> bool:
         """Whether a new floor can be scored that long before it is due, and the others in time."""
-        others = [other for other in list(self.claims) if other.floor_left]
+        others = [other for other in self.present if other.floor_left]
         end = now + self._margin
         own = 0.0
         for other in sorted([*others, claim], key=lambda one: one.due):

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 import os
 import time
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING, Literal
 
 from secondpass.concurrency.admission import Admission, Claim
-from secondpass.concurrency.lazy import ForkLock, PerObject
+from secondpass.concurrency.lazy import PerObject
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import OverloadedError
 
@@ -31,7 +34,7 @@ class Turns:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width)
-        self._lock = ForkLock(reentrant=True)
+        self._lock = fork_lock()
         self._running: list[Turn] = []
         self._waiting: list[Turn] = []
         self._process = os.getpid()
@@ -39,11 +42,18 @@ class Turns:
     @property
     def shared(self) -> bool:
         """Whether a ranking uses the scorer, so that another one has to share it."""
-        return bool(self.admission.claims)
+        return bool(self.admission.present)
 
     def take(self, turn: Turn, now: float) -> None:
-        """Begin a turn, now or when it is next."""
+        """Begin a turn, now or when it is next.
+
+        Its thread is in no other turn of this scorer, so one that is still counted for it was not
+        ended: an exception of a signal handler may come at any line.
+        """
         with self._lock:
+            if turn.thread is not None:
+                self._running = [one for one in self._running if one.thread != turn.thread]
+                self._waiting = [one for one in self._waiting if one.thread != turn.thread]
             self._waiting.append(turn)
         self.advance(now)
 
@@ -58,7 +68,8 @@ class Turns:
     def advance(self, now: float) -> None:
         """Begin the turns of those who are next, and end those of others who would be late.
 
-        Turns of event loops that do not run are not counted: they may never end.
+        Turns of event loops that do not run are not counted: they may never end. Nor are those
+        whose call is gone.
         """
         woken = []
         with self._lock:
@@ -69,7 +80,9 @@ class Turns:
                 if turn.is_late(now, admission.seconds_per_pair):
                     turn.state = "late"
                     woken.append(turn)
-            self._waiting = [turn for turn in self._waiting if turn.state == "waiting"]
+            self._waiting = [
+                turn for turn in self._waiting if turn.state == "waiting" and turn.call()
+            ]
             key = admission.key(now)
             self._waiting.sort(key=lambda turn: key(turn.claim, turn.rank))
             while self._waiting and len(self._running) < admission.threads:
@@ -107,15 +120,20 @@ class Turn:
     rank: int  # of the first of its pairs
     pairs: int
     wake: Callable[[], None]  # called once, in any thread, when `state` has changed
+    call: Callable[[], object | None]  # returns None as soon as nothing refers to the call
     loop: AbstractEventLoop | None = None
+    thread: int | None = field(init=False)  # of a call that waits in its thread
     state: Literal["waiting", "running", "late", "ended"] = "waiting"
     """Late: the time does not suffice."""
     began: float = math.inf
 
+    def __post_init__(self) -> None:
+        self.thread = get_ident() if self.loop is None else None
+
     @property
     def is_stopped(self) -> bool:
-        """Whether its event loop does not run."""
-        return self.loop is not None and not self.loop.is_running()
+        """Whether its event loop does not run, or its call is gone."""
+        return self.call() is None or (self.loop is not None and not self.loop.is_running())
 
     def is_late(self, now: float, seconds_per_pair: float) -> bool:
         """Whether its pairs could not be scored in time.
@@ -134,33 +152,24 @@ class Sharing:
         self.scorer, self.pairs = scorer, pairs
         self.turns = turns_of(scorer)
         self.claim: Claim | None = None  # until the first call
-        self.error: OverloadedError | None = None  # why the ranking was refused
+        self._refused: float | None = None  # seconds that it would have to wait
         self._rank = 0
 
-    def take(
-        self,
-        claim: Callable[[], Claim],
-        pairs: int,
-        wake: Callable[[], None],
-        loop: AbstractEventLoop | None,
-    ) -> Turn:
-        """Ask for the turn of the next texts; ``claim`` is called once.
+    def claimed(self, claim: Callable[[], Claim], pairs: int) -> tuple[Claim, int]:
+        """The claim of the ranking and the rank of its next pairs; ``claim`` is called once.
 
         Raises:
             OverloadedError: the ranking is refused.
         """
-        now = time.monotonic()
-        if self.claim is None and self.error is None:
+        if self.claim is None:
             self.claim = claim()
-            if not self.turns.enter(self.claim, self.pairs, now):
-                self.error = OverloadedError(self.turns.admission.waiting_seconds)
-        if self.error is not None:
-            raise self.error
-        assert self.claim is not None
+            self.claim.holder = weakref.ref(self)
+            if not self.turns.enter(self.claim, self.pairs, time.monotonic()):
+                self._refused = self.turns.admission.waiting_seconds
+        if self._refused is not None:
+            raise OverloadedError(self._refused)
         rank, self._rank = self._rank, self._rank + pairs
-        turn = Turn(self.claim, rank, pairs, wake, loop)
-        self.turns.take(turn, now)
-        return turn
+        return self.claim, rank
 
     def end(self) -> None:
         """The ranking calls the scorer no more."""

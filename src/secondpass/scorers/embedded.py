@@ -138,10 +138,7 @@ class EmbeddedPairs:
         records = {key: record for key, record in stored.items() if record is not None}
         missing = {key: pair for key, pair in pairs.items() if key not in records}
         if missing:
-            new = {
-                key: packing.pack(text, key)
-                for key, text in self._encoded(missing).items()
-            }
+            new = {key: packing.pack(text, key) for key, text in self._encoded(missing).items()}
             kept = known.put_many(new)
             records.update((key, packing.Record.of(data)) for key, data in kept.items())
         return records
@@ -228,7 +225,7 @@ class EmbeddedScorer:
 
     def __post_init__(self) -> None:
         self.pointwise = not (self.feedback or self.idf)
-        self._engine = Lazy(self._load, per_process=True)
+        self._engine = Lazy[PairEngine](per_process=True)
         self._shared: Lazy[PairEngine] | None = None
 
     @property
@@ -259,7 +256,7 @@ class EmbeddedScorer:
         if not any(documents for _, documents in requests):
             yield [ListScores([]) for _ in requests]
             return
-        engine = self._engine.get()
+        engine = self._engine.get(self._load)
         tokenizer = cast(EmbeddedPairs, engine.model).model.tokenizer
         verdicts = [
             english.judge(self.language, query, documents, tokenizer)
@@ -330,7 +327,7 @@ class EmbeddedScorer:
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         found: list[dict[int, Match]] = [{} for _ in requests]
-        for batch in _read_until(self._engine.get(), requests, None):
+        for batch in _read_until(self._engine.get(self._load), requests, None):
             for request, passage, result in batch:
                 found[request][passage] = result
         return [[matches[index] for index in sorted(matches)] for matches in found]
@@ -360,7 +357,7 @@ class EmbeddedScorer:
         for start in range(0, len(documents), _STORED_AT_ONCE):
             part = documents[start : start + _STORED_AT_ONCE]
             known.check_room(sum(packing.largest_size(text, self.max_length) for text in part))
-            for batch in _read_until(self._engine.get(), [("", part)], None):
+            for batch in _read_until(self._engine.get(self._load), [("", part)], None):
                 for _, _, result in batch:
                     counts[0 if result.known else 1] += 1
             known.flush()
@@ -373,7 +370,7 @@ class EmbeddedScorer:
             StoreError: there is no store, or the file cannot be written.
         """
         known = self._stored()
-        shortened = cast(EmbeddedPairs, self._engine.get().model).model.shortened
+        shortened = cast(EmbeddedPairs, self._engine.get(self._load).model).model.shortened
         known.forget([shortened(text) for text in documents])
 
     def store_contents(self) -> dict[str, Any] | None:
@@ -389,7 +386,7 @@ class EmbeddedScorer:
         return {"path": self.store.path, **contents}
 
     def _stored(self) -> KnownPassages:
-        known = cast(EmbeddedPairs, self._engine.get().model).known
+        known = cast(EmbeddedPairs, self._engine.get(self._load).model).known
         if self.store is None or known is None:
             raise StoreError("there is no store: set 'store' of the method to the path of a file")
         return known
@@ -403,7 +400,7 @@ class EmbeddedScorer:
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        self._engine.retry()
+        self._engine.retry(self._load)
 
     def close(self) -> None:
         """Release the model and the encoded passages, unless other scorers use them.
@@ -427,9 +424,9 @@ class EmbeddedScorer:
 
         kept = self.store, self.memory_mb
         settings = (self.max_length, self.backend, self.precision, self.threads, *kept)
-        self._shared = shared(("embedded", *settings), load)
+        self._shared = shared(("embedded", *settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        return self._shared.retry()
+        return self._shared.retry(load)
 
     def _known(self) -> KnownPassages | None:
         """The passages that the loaded engine keeps; None if it keeps none."""

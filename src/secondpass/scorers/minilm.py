@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
+from secondpass.concurrency.workers import in_threads
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
@@ -182,30 +182,34 @@ class MiniLM:
         self.threads = threads or usable_cpus()
         self.backend, self.reason = choose_backend(backend)
         self.budget = _BUDGETS[self.backend]
+        self._precision: Precision = precision
         self._unknown = tokenizer.token_to_id("[UNK]")
         ids = tokenizer.get_vocab()
         self._content = np.array([_is_content(word) for word in sorted(ids, key=ids.__getitem__)])
         self.tokenizer = tokenizer
         self._max_tokens = max_tokens
         self.shortened = Shortener(tokenizer, max_tokens - 2)
-
-        def load() -> Runtime:
-            return open_runtime(_graph(), self.backend, precision=precision, threads=self.threads)
-
         # Models with other settings, such as that of an index, read with the same weights.
         settings = self.backend, is_reduced(self.backend, precision), self.threads
-        self._runtime = shared((_SHA256, *settings), load)
-        self._runtime.retry()
+        self._lazy = shared((_SHA256, *settings))
+        self._lazy.retry(self._open)
+
+    def _runtime(self) -> Runtime:
+        runtime: Runtime = self._lazy.get(self._open)
+        return runtime
+
+    def _open(self) -> Runtime:
+        return open_runtime(_graph(), self.backend, precision=self._precision, threads=self.threads)
 
     @property
     def precision(self) -> str:
         """The precision of matrix products: ``float32`` or ``bfloat16``."""
-        return self._runtime.get().precision
+        return self._runtime().precision
 
     @property
     def version(self) -> str:
         """The version of the runtime."""
-        return self._runtime.get().version
+        return self._runtime().version
 
     def tokenize(self, text: str) -> Tokens:
         """The tokens of a text, with both special tokens."""
@@ -229,7 +233,7 @@ class MiniLM:
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
-        states = self._runtime.get().run({"input_ids": ids, "attention_mask": mask})
+        states = self._runtime().run({"input_ids": ids, "attention_mask": mask})
         encodings = []
         for row, tokens in enumerate(rows):
             content = self._content[tokens]
@@ -261,9 +265,8 @@ class MiniLM:
         if len(batches) == 1:
             run(batches[0])
             return unit(means)
-        # A new pool for each call costs little, and a fork inherits none.
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="secondpass-minilm") as pool:
-            list(pool.map(run, batches))
+        for _ in in_threads(run, batches, self.threads):
+            pass
         return unit(means)
 
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ConfigurationError, StoreError
 from secondpass.scorers.engines.score_cache import namespace, text_digest
 from secondpass.scorers.packing import Record, unpack
@@ -69,7 +69,6 @@ class PassageStore:
         self.path = path
         self.max_mb = max_mb
         self.readers = readers
-        self.open().check("store")
 
     def open(self) -> Store[bytes]:
         """The file, which is opened at its first use."""
@@ -224,7 +223,7 @@ class _Memory:
         self._capacity = capacity
         self._records: OrderedDict[bytes, bytes] = OrderedDict()
         self._size = 0  # an interrupt may leave it off by one record
-        self._lock = ForkLock()
+        self._lock = fork_lock()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The record of each key, or None."""

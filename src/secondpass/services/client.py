@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock, require
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
@@ -82,7 +83,7 @@ class Client(Generic[R]):
             raise ConfigurationError("api_key, api_key_env: give one of them")
         if self.base_url is not None:
             check_url(self.base_url, "base_url")
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
@@ -147,7 +148,7 @@ class Client(Generic[R]):
             if self._finalizer is not None:
                 self._finalizer.detach()
         if client is not None and client[0] is portal():
-            client[0].submit(client[2].close()).result(_CLOSING_SECONDS)
+            client[0].run(client[2].close, _CLOSING_SECONDS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -312,7 +313,7 @@ def check_url(url: str, setting: str) -> None:
 
 def _close(opened: Portal, connection: Connection) -> None:
     if opened.process == os.getpid():  # connections of a forked child belong to its parent
-        opened.submit(connection.close())
+        opened.work(connection.close).start()
 
 
 def token_count(value: object) -> int | None:

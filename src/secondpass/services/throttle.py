@@ -17,7 +17,8 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
-from secondpass.concurrency.lazy import ForkLock, PerObject
+from secondpass.concurrency.lazy import PerObject
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import reraise_exit
 
 _SHARE = 0.92  # share of the rate at a rejection that a service is asked at from then on
@@ -92,7 +93,7 @@ class Throttle:
     def __init__(self) -> None:
         self.rate: float | None = None  # requests per second; None while it is not limited
         self._settled = False
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._next = 0.0
         self._resumes = 0.0
         self._rejected = 0.0

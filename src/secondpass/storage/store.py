@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.waiting import start
+from secondpass.errors import ConfigurationError
 from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.types import Issue
 
@@ -66,7 +67,7 @@ class Store(Generic[V]):
         self._limits = max_bytes, max_age, readers
         self._max_waiting = max_waiting or _MAX_WAITING
         self.found_before: float | None = None
-        self._lock, self._writing = ForkLock(), ForkLock()
+        self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
         self._waiting: dict[bytes, V | None] = {}
         self._write_scheduled = False
@@ -75,16 +76,15 @@ class Store(Generic[V]):
         self._late: dict[str, Call[Any]] = {}
         """By "read" or "write": the last call that timed out."""
 
-    def check(self, *setting: str) -> None:
-        """Raise a ConfigurationError about ``setting`` if its path is that of something else."""
+    def check(self) -> None:
+        """Raise a ConfigurationError if its path is that of something else."""
         from secondpass.storage.files import WrongFileError, check_kind
 
         try:
             check_kind(self._path, self._layout)
         except WrongFileError as error:
             kind = f"{str(self._path)!r} cannot be a {self._layout.name}"
-            problem = Problem(setting, f"{kind}: {error}; it was not touched")
-            raise ConfigurationError([problem]) from None
+            raise ConfigurationError(f"{kind}: {error}; it was not touched") from None
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, V]:
         """The values by key, including those that wait to be written."""
@@ -126,18 +126,18 @@ class Store(Generic[V]):
 
         The process waits for the write before it exits.
         """
-        from secondpass.concurrency.threads import start
-
         with self._lock:
             for key, value in values.items():
                 if value is None or key in self._waiting or len(self._waiting) < self._max_waiting:
                     self._waiting[key] = value
-            scheduled, self._write_scheduled = self._write_scheduled, True
-        if not scheduled:
-            call = Call(self._write)
-            call.leave()
-            with suppress(RuntimeError):  # no thread: written() writes them, or reports the error
-                start(call)
+            if not self._write_scheduled:
+                call = Call(self._write)
+                call.leave()
+                with suppress(RuntimeError):  # no thread: written() writes them, or says so
+                    start(call)
+                    # Within the lock, which the call needs, and last: an interruption before it
+                    # leads to a second call.
+                    self._write_scheduled = True
 
     async def written(self, seconds: float | None) -> None:
         """Wait until all values are written: for a second at most, or until the deadline."""

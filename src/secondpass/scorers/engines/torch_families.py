@@ -155,7 +155,7 @@ class FamilyModel(TorchRunner):
         return [*render(query, [passage])[0].ids]
 
     def run(self, pairs: Sequence[Rendered]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
+        return self._thread.run(partial(self._scores, pairs))
 
     def _scores(self, rows: Sequence[Rendered]) -> list[float]:
         import torch
@@ -177,7 +177,7 @@ class FamilyModel(TorchRunner):
         """
         blocks = self.inputs.lists(query, passages, self._instruction(instruction))
         self._add_truncated(query, passages, blocks)
-        scores = self._thread.submit(self._list_scores, blocks).result()
+        scores = self._thread.run(partial(self._list_scores, blocks))
         return scores, len(blocks)
 
     def _list_scores(self, blocks: Sequence[Rendered]) -> list[float]:

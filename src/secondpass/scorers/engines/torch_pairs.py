@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -147,7 +148,7 @@ class TorchModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
-        return self._thread.submit(self._predict, pairs).result()
+        return self._thread.run(partial(self._predict, pairs))
 
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         scores = [0.0] * len(pairs)

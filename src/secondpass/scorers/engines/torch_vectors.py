@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -148,7 +149,7 @@ class VectorModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[VectorPair]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
+        return self._thread.run(partial(self._scores, pairs))
 
     def encode(self, kind: str, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each text of a kind, ``query`` or ``document``: (tokens, dimensions).

@@ -44,7 +44,7 @@ from secondpass.adapters.parameters import (
     check_order,
     whole_number,
 )
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.config import preset_names
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
 from secondpass.ranking.options import validate
@@ -56,7 +56,7 @@ RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 
 R = TypeVar("R", bound="SecondPassRerank")
 
-_updating = ForkLock()
+_updating = fork_lock()
 
 
 class Scope:
