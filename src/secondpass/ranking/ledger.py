@@ -206,6 +206,11 @@ class Ledger:
         left = self.question_seconds_left
         return left is None or (left > 0 and left >= self._fastest.get(id(service), 0.0))
 
+    def seconds_to_ask(self, service: object) -> float | None:
+        """Seconds in which there is time for a question; None without a deadline."""
+        left = self.question_seconds_left
+        return None if left is None else left - self._fastest.get(id(service), 0.0)
+
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
         if self.error is None:
