@@ -232,16 +232,14 @@ class _InTurn:
     """
 
     def __init__(self, call: CallScorer) -> None:
-        self._call = call
+        self.call = call  # once its turn has begun, with as many texts as the turn has
+        self._pairs = call.pairs  # before the call, because the scorer may change the lists
         self._asked = time.monotonic()
         self._began: float | None = None
         self._turn: Turn | None = None
-        sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
-        if sharing is not None and sharing.scorer is call.scorer:
-            self._sharing = sharing
-            self.shares = sharing.turns not in HELD.get()
-        else:
-            self.shares = False
+        self._turns = None if call.sharing is None else call.sharing.turns
+        is_alone = len(call.ledgers) == 1
+        self.shares = self._turns is not None and is_alone and self._turns not in HELD.get()
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
         """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
@@ -249,8 +247,9 @@ class _InTurn:
         Raises:
             OverloadedError: its ranking is refused.
         """
-        pairs = sum(len(documents) for _, documents in self._call.requests)
-        self._turn = self._sharing.take(self._call.ledgers[0].claim, pairs, wake, loop)
+        sharing, claim = self.call.sharing, self.call.ledgers[0].claim
+        assert sharing is not None
+        self._turn = sharing.take(claim, self._pairs, wake, loop, time.monotonic())
         return self._turn.state == "waiting"
 
     @property
@@ -262,10 +261,11 @@ class _InTurn:
 
     def begin(self) -> DeadlineError | None:
         """Begin the call, unless its time is over."""
-        if self._turn is not None:
+        if self._turn is not None and self._turns is not None:
             if self._turn.state != "running":
-                return scoring_deadline_error(self._call.ledgers)
-            HELD.set((*HELD.get(), self._sharing.turns))
+                return scoring_deadline_error(self.call.ledgers)
+            HELD.set((*HELD.get(), self._turns))
+            self.call = self.call.with_first(self._turn.pairs)
         return None
 
     def started(self) -> None:
@@ -279,13 +279,15 @@ class _InTurn:
         began = now if self._began is None else self._began
         if self._began is None and isinstance(outcome, DeadlineError):
             outcome.sent = False
-        for ledger in self._call.ledgers:
+        for ledger in self.call.ledgers:
             ledger.add_times(began - self._asked, now - began)
-        if self._turn is not None:
-            turns = self._sharing.turns
-            HELD.set(tuple(held for held in HELD.get() if held is not turns))
-            scored = self._began is not None and isinstance(outcome, list | DeadlineError)
-            turns.end(self._turn, now, scored=scored)
+        scored = self._began is not None and isinstance(outcome, list)
+        interrupted = self._began is not None and isinstance(outcome, DeadlineError)
+        if self._turn is not None and self._turns is not None:
+            HELD.set(tuple(held for held in HELD.get() if held is not self._turns))
+            self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
+        elif scored and self._turns is not None:
+            self._turns.learn(self._pairs, now - began)
 
 
 def _score_in_turn(call: CallScorer) -> _Scored:
@@ -300,7 +302,7 @@ def _score_in_turn(call: CallScorer) -> _Scored:
         outcome = turn.begin()
         if outcome is None:
             turn.started()
-            outcome = _until_deadline(call, lambda: score(call))
+            outcome = _until_deadline(call, lambda: score(turn.call))
         return outcome
     except OverloadedError as error:
         return error
@@ -401,7 +403,7 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
 
     def work() -> _Scored:
         turn.started()
-        return score(call, reraised=())
+        return score(turn.call, reraised=())
 
     try:
         if turn.shares:
