@@ -11,11 +11,13 @@ from rotation import rotated
 from secondpass import Reranker, RerankError
 
 SECONDS = 60
-TEXTS = ["a", "b", "c"]
+LIMITS = {"none": {}, "deadline": {"deadline": 60.0}, "target": {"target": 60.0}}
 
 
-class Failing:
-    model_name = "failing"
+class Method:
+    """A scorer, and a function for a language model."""
+
+    model_name = "a method"
 
     def __init__(self, outcome):
         self.outcome = outcome
@@ -24,41 +26,34 @@ class Failing:
         return self.outcome()
 
     def __call__(self, messages):
-        return self.score_pairs("", [])
+        return self.outcome()
 
 
 def fail():
     raise ValueError("a text")
 
 
-OUTCOMES = {
-    "raised": fail,
-    "too few": lambda: [1.0],
-    "no numbers": lambda: ["x", "y", "z"],
-    "no reply": lambda: "no",
+METHODS = {
+    "scorer that raises": (lambda method: method, fail),
+    "too few scores": (lambda method: method, lambda: [1.0]),
+    "no numbers": (lambda method: method, lambda: ["x", "y", "z"]),
+    "no reply": (lambda method: {"type": "graded", "llm": method}, lambda: "no"),
 }
 
 
-LIMITS = {"none": {}, "deadline": {"deadline": 60.0}, "target": {"target": 60.0}}
-
-
-@pytest.mark.parametrize(
-    ("outcome", "method", "limit", "strict"),
-    rotated(OUTCOMES, ["scorer", "graded", "listwise"], LIMITS, [False, True]),
-)
-def test_a_failed_ranking_keeps_nothing(outcome, method, limit, strict):
-    failing = Failing(OUTCOMES[outcome])
-    kind = failing if method == "scorer" else {"type": method, "llm": failing}
-    reranker = Reranker(
-        kind, limits={**LIMITS[limit], "retries": 0}, log_level="debug", strict=strict
-    )
-    reference = weakref.ref(failing)
+@pytest.mark.parametrize(("name", "limit", "strict"), rotated(METHODS, LIMITS, [False, True]))
+def test_a_failed_ranking_keeps_nothing(name, limit, strict):
+    make, outcome = METHODS[name]
+    method = Method(outcome)
+    limits = {**LIMITS[limit], "retries": 0}
+    reranker = Reranker(make(method), limits=limits, log_level="debug", strict=strict)
+    reference = weakref.ref(method)
     gc.collect()
     gc.disable()
     try:
         with contextlib.suppress(RerankError):
-            reranker.rerank("q", TEXTS)
-        del failing, kind, reranker
+            reranker.rerank("q", ["a", "b", "c"])
+        del method, reranker
         until = time.monotonic() + SECONDS
         while reference() is not None:  # a thread may still end
             assert time.monotonic() < until
