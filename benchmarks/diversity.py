@@ -50,7 +50,7 @@ ORDERINGS: Mapping[str, Mapping[str, Any] | None] = {
             "type": "diverse",
             "similarity": similarity,
             "relevance": relevance,
-            "remember": 20_000,
+            "memory_mb": 400,
         }
         for similarity in ("words", "embedded")
         for relevance in (0.9, 0.7, 0.5)
@@ -136,7 +136,7 @@ def main() -> None:
         print_times()
         return
     stage = next(first_stages(parsed.data, stemmed=False))
-    reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)
+    reranker = Reranker({"type": "embedded", "memory_mb": 400}, depth=None)
     plain = {
         query: reranker.rerank(text, stage.candidates[query][:100])
         for query, text in stage.queries.items()

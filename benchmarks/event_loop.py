@@ -164,7 +164,7 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
     model = str(tiny_models.write_classifier(folder / "model"))
     cross_encoder = {"type": "cross_encoder", "model": model, "known_answers": False}
     yield "a tiny cross-encoder", scored({"method": cross_encoder}), "its own"
-    embedded = {"type": "embedded", "remember": 0}
+    embedded = {"type": "embedded", "memory_mb": 0}
     yield "the embedding model", scored({"method": embedded}), "its own"
     for load_name in ("none", "a busy thread"):
         yield "`graded`, asynchronous model", with_model(GRADED, Waiting, 1, 5), load_name

@@ -94,7 +94,7 @@ def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> N
     settings = {"depth": 50, "blend": {"original": 0.2, "normalize": "minmax"}}
     rerankers = {
         name: Reranker.from_config(
-            {"method": {"type": "embedded", "language": name, "remember": 2000}, **settings}
+            {"method": {"type": "embedded", "language": name, "memory_mb": 40}, **settings}
         )
         for name in ("lean", "auto")
     }

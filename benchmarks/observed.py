@@ -20,7 +20,7 @@ from secondpass_evaluation import make_suite
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.observations import Observations
 
-EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "remember": 20_000}}
+EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "memory_mb": 400}}
 LEXICAL: Mapping[str, Any] = {"method": {"type": "lexical"}}
 
 

@@ -64,6 +64,19 @@ REASON = (
 )
 
 
+NEXT = """
+What to type next:
+
+  . .venv/bin/activate
+  python examples/demo.py "your question"      rerank for your own question
+  secondpass example try                       write documents and questions
+  secondpass eval try/suite --preset embedded  measure a second pass on them
+  secondpass --help                            list all commands
+
+docs/start.md ranks a first list in Python; docs/tutorial.md builds a search."""
+"""The last lines of the demo."""
+
+
 class CachedEmbedder:
     """The embedded model; vectors of the corpus are cached in a file.
 
@@ -316,6 +329,7 @@ def main() -> None:
     console.print(f"\n{REASON} {verdict(results, compared)}")
 
     same_everywhere(console, questions[next(iter(shown))], retriever, reranker)
+    console.print(NEXT, markup=False, highlight=False)
 
 
 def same_everywhere(

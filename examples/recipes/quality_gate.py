@@ -1,6 +1,6 @@
 """A quality gate for continuous integration: exits with 1 if search quality falls.
 
-    pip install "secondpass[embedded,evaluation]"
+    pip install -e ".[embedded,evaluation]"
     python examples/recipes/quality_gate.py --bar 0.8
     python examples/recipes/quality_gate.py --bar 0.99 --measure RR@10
 
@@ -8,7 +8,7 @@ It measures a search and a reranker on the questions of a suite, and fails if th
 nDCG@10 is below ``--bar``, if it is below that of the search alone by more than ``--worse``, or if
 any ranking has a status other than ``ok``, for example because a fallback was used.
 
-``quality_gate.yaml`` is the reranker, ``suite/`` the questions; 12 are enough to notice that
+``quality_gate.yaml`` is the reranker, ``suite/`` the questions; 40 are enough to notice that
 something broke, not to distinguish two good models. Choose ``--bar`` a little below what you
 measure today (``report.html`` has the interval). ``--out`` writes the reports of the comparison to
 a folder, for the artifacts of CI. ``quality_gate_workflow.yaml`` is a workflow for GitHub Actions:

@@ -182,6 +182,9 @@ class Call:
     def ran(self, engine: EngineInfo) -> None:
         """A local model ran; the report lists its engine, even if the method fails afterwards."""
 
+    def encoded(self, known: int, encoded: int) -> None:
+        """Count passages whose encoding was known, and those that were encoded."""
+
 
 Relay: TypeAlias = "Callable[[Task, Callable[[], Judgement]], Plan[None]]"
 

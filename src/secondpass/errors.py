@@ -16,6 +16,7 @@
     │   ├── LLMError                             a service gave no reply
     │   ├── ReplyError                           the reply of a service cannot be used
     │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
+    ├── StoreError (also a RuntimeError)         passages could not be stored or deleted
     └── RerankError (also a RuntimeError)        unscored candidates under ``strict``; it is in
                                              :mod:`secondpass.ranking.result`
 
@@ -109,22 +110,31 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """An optional package is not installed.
 
     Args:
-        extra: the name of the extra, as in ``pip install "secondpass[extra]"``.
+        extra: the name of the extra, such as ``embedded``.
         needed_for: the feature that needs it.
     """
 
     code = "missing_extra"
+    _INSTALL = 'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    """Written by ``tools/install_lines.py``: from a checkout, or from the package index."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
         self.extra = extra
         self.needed_for = needed_for
         super().__init__(extra, needed_for)
 
+    @property
+    def command(self) -> str:
+        """What installs the packages."""
+        return self._INSTALL.format(extra=self.extra).partition(": ")[2]
+
     def __str__(self) -> str:
-        return (
-            f"{self.needed_for} needs packages that are not installed. "
-            f'Run: pip install "secondpass[{self.extra}]"'
-        )
+        install = self._INSTALL.format(extra=self.extra)
+        return f"{self.needed_for} needs packages that are not installed. {install}"
+
+
+class StoreError(SecondPassError, RuntimeError):
+    """Passages could not be stored, or not be deleted. The message says why."""
 
 
 class MethodError(SecondPassError, RuntimeError):

@@ -210,6 +210,7 @@ class ListScores:
         order_scores: what the documents are ordered by in place of ``scores``, on the same scale,
             for each that has a score. Then ``scores``, which are reported and compared with
             thresholds, need not depend on the list. None orders by ``scores``.
+        known, encoded: number of documents whose encoding was kept, and that were encoded.
     """
 
     scores: Sequence[Any]
@@ -217,6 +218,8 @@ class ListScores:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     order_scores: Sequence[Any] | None = None
+    known: int = 0
+    encoded: int = 0
 
 
 @dataclass(slots=True)
@@ -228,7 +231,7 @@ class RawScores:
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
-        issues, original, spans, order_scores: see :class:`ListScores`.
+        issues, original, spans, order_scores, known, encoded: see :class:`ListScores`.
     """
 
     values: list[Any]
@@ -239,6 +242,8 @@ class RawScores:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     order_scores: Sequence[Any] | None = None
+    known: int = 0
+    encoded: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,8 @@ class Usage:
         retries, repairs: calls that repeated a question, after an error or an unusable reply; calls
             about a part of a refused question are repairs.
         cached: answers from the response cache, which count neither as calls nor as cost.
+        known: passages whose encoding was kept, in memory or in a store (``embedded`` only).
+        encoded: passages that had to be encoded (``embedded`` only).
     """
 
     calls: int = 0
@@ -163,6 +165,20 @@ class Usage:
     repairs: int = 0
     cached: int = 0
     units: float | None = None
+    known: int = 0
+    encoded: int = 0
+
+
+class Stored(NamedTuple):
+    """What :meth:`~secondpass.Reranker.store` has stored.
+
+    Attributes:
+        known: number of texts that were stored already.
+        encoded: number of texts that were encoded.
+    """
+
+    known: int
+    encoded: int
 
 
 @dataclass(frozen=True, slots=True)

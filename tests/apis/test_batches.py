@@ -11,7 +11,6 @@ from secondpass.apis.batches import (
     SizeSearch,
     batch_limit,
     blames_form,
-    blank,
     split,
     token_limit,
 )
@@ -39,10 +38,6 @@ def test_split(start, sizes, documents, tokens):
 
 def test_split_without_a_token_limit():
     assert [*split(range(2, 7), 2, None, None)] == [range(2, 3), range(3, 5), range(5, 7)]
-
-
-def test_blank():
-    assert blank(["", "a", " \n", "\u2028", "0"]) == (0, 2, 3)
 
 
 LIMITS = [

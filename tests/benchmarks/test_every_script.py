@@ -73,10 +73,10 @@ RUNS = {
         f"{SETS} --stem --preset lexical --config {{root}}/benchmarks/lexical_blended.yaml", "says"
     ),
     "benchmarks/quality_plot.py": Run(f"{SETS} --queries 2 --results {{scratch}}/q.json", "says"),
-    "benchmarks/remembered.py": Run("--passages 100"),
     "benchmarks/response_cache.py": Run("--rounds 1", "ends"),
     "benchmarks.scale_rates": Run("--queries 4", "ends"),
     "benchmarks.scale_simulation": Run("--pairs 1000000 --seeds 1 --plot {scratch}/plot.svg"),
+    "benchmarks/store.py": Run("--stored 2000 --rounds 2"),
     "benchmarks.serving": Run("--preset lexical --rounds 1", "ends"),
     "benchmarks/simulated.py": Run("--simulations 1 --resamples 19 --parts duplicates power"),
     "benchmarks/startup.py": Run("--runs 1", "ends"),
@@ -114,6 +114,7 @@ ELSEWHERE = {
     "examples/python_docs.py": "tests/examples/test_python_docs.py",
     "tools/check_wheels.py": "Makefile",
     "tools/docs_pages.py": "tests/docs/test_written_pages.py",
+    "tools/install_lines.py": "tests/test_publishing.py",
     "tools/mutation.py": "Makefile",
 }
 """Scripts that something else runs, because they install packages, write files or have tests."""

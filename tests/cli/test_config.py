@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 from command_calls import python
+from secondpass import MissingExtraError
 from secondpass.config import json_schema
 from terminals import on_a_terminal
 
@@ -63,7 +66,7 @@ def test_missing_packages_are_a_warning(secondpass, here, monkeypatch):
     told = secondpass("config", "validate", "served.yaml")
     assert (told.code, told.out) == (0, "served.yaml: valid\n")
     assert "warning: served.yaml: " in told.flat
-    assert 'pip install "secondpass[openai]"' in told.flat
+    assert MissingExtraError("openai", "it").command in told.flat
     (record,) = json.loads(secondpass("config", "validate", "served.yaml", "--json").out)
     assert "pip install" in record["missing"]
     wrong = secondpass("config", "validate", "served.yaml", "--set", "method.llm.timeout=-1")
@@ -124,6 +127,13 @@ def test_nothing_heavy_is_imported_and_no_connection_is_opened(tmp_path):
     presets = "embedded cross_encoder_hybrid listwise_guided cohere"
     done = python(code, presets, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_presets_begin_with_those_of_the_readme(secondpass):
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    table = readme[readme.index("## Which model") : readme.index("## What it costs")]
+    first = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert [*json.loads(secondpass("presets").out)][: len(first)] == first
 
 
 def test_presets_are_listed_one_a_line_or_as_json(secondpass):

@@ -29,7 +29,7 @@ def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass):
             "--set method.type=graded --set method.llm.type=openai --set method.llm.model=gpt-4o",
         ),
         (["-p", "contextual"], "--set method.type=endpoint --set method.api=contextual --set "),
-        (["-p", "cross_encoder"], "it is a method: use --set method=cross_encoder"),
+        (["-p", "cross_encoder"], "it is a method, use --set method=cross_encoder"),
         (["-p", "a.yaml"], "if it is a file, use --config a.yaml"),
         (
             ["-c", "embedded"],

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.file_proxy import FileProxy
 
-from secondpass.cli.console import escaped, from_span, on_terminal, one_line
+from secondpass.cli.console import escaped, excerpt, on_terminal, one_line
 from terminals import on_a_terminal
 
 
@@ -58,7 +58,13 @@ def test_control_characters_are_escaped(text, shown):
     ("span", "shown"), [(None, "abc def"), ((0, 3), "abc def"), ((4, 7), "…def")]
 )
 def test_a_text_is_shown_from_its_best_part_on(span, shown):
-    assert from_span("abc def", span) == shown
+    assert excerpt("abc def", span) == shown
+
+
+def test_what_a_table_shows_of_a_text_ends_at_a_word():
+    shown = excerpt("word \n" * 1000, None)
+    assert shown.endswith("word …")
+    assert 200 < len(shown) <= 242
 
 
 NAME = "k\x1b]0;T\x07\x9b2J\u202e\u2066"

@@ -6,7 +6,9 @@ from importlib import metadata
 import pytest
 
 from checkpoint_folders import without_head
+from fake_provider import FakeProvider
 from family_models import write_causal_family
+from secondpass import MissingExtraError
 from secondpass.scorers import known_answers
 from terminals import on_a_terminal
 from tiny_models import write_classifier
@@ -36,8 +38,23 @@ def test_an_extra_that_is_missing_is_told_with_the_command(secondpass, monkeypat
     monkeypatch.setattr(metadata, "version", version)
     assert secondpass("doctor").code == 0  # nothing was asked of it
     shown = on_a_terminal("doctor", env=WIDE)
-    assert 'pip install "secondpass[embedded]"' in shown
+    assert MissingExtraError("embedded", "it").command in shown
     assert "tokenizers is missing" in shown
+
+
+def test_the_answer_comes_first_and_extras_last(secondpass, tmp_path):
+    folder = str(tmp_path)
+    for call, key, first in (
+        (["doctor", folder], "model", "model: "),
+        (["doctor", "-p", "lexical"], "reranker", "runs: "),
+        (["doctor", "-p", "lexical", "--network"], "reranker", "runs: "),
+    ):
+        found = json.loads(secondpass(*call).out)
+        order = [*found]
+        assert (order[0], order[-1]) == (key, "extras")
+        lines = [line for line in on_a_terminal(*call, columns=300).splitlines() if line]
+        assert lines[0].startswith(first)
+        assert lines[-1].startswith([*found["extras"]][-1])
 
 
 def test_a_preset_is_made_loaded_and_run(secondpass):
@@ -46,6 +63,23 @@ def test_a_preset_is_made_loaded_and_run(secondpass):
     assert (told.code, found["runs"], found["report"]["status"]) == (0, True, "ok")
     assert found["order"] == ["banana", "moon"]
     assert "runs: status ok, method lexical" in on_a_terminal("doctor", "-p", "lexical", env=WIDE)
+
+
+def test_a_cache_that_cannot_be_used_is_told(secondpass, write, tmp_path):
+    """The ranking of the command does not use it."""
+    with FakeProvider() as provider:
+        method = f"method: {{type: endpoint, api: tei, base_url: '{provider.base_url('tei')}'}}"
+        config = write("c.yaml", f"{method}\ncache: {tmp_path}\n")
+        told = secondpass("doctor", "--config", config, "--json")
+        shown = on_a_terminal("doctor", "--config", config, env=WIDE)
+        good = write("good.yaml", f"{method}\ncache: {tmp_path / 'answers'}\n")
+        other = secondpass("doctor", "--config", good, "--json")
+    found = json.loads(told.out)["reranker"]
+    assert (told.code, found["runs"]) == (0, True)
+    problem = f"{str(tmp_path)!r} cannot be a response cache: it is a folder; it was not touched"
+    assert found["cache"] == problem
+    assert f"response cache: {problem}" in shown
+    assert json.loads(other.out)["reranker"]["cache"] == "can be used"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 import re
 
-from example_commands import EXAMPLES
+import pytest
+
+from example_commands import EXAMPLES, commands, run
+from unset_models import MODEL_VARIABLES
 
 TABLE = EXAMPLES / "README.md"
 LINKS = re.findall(r"\]\(([^)]+)\)", TABLE.read_text(encoding="utf-8"))
@@ -26,3 +29,12 @@ def test_every_entry_exists_and_is_there_once():
 
 def test_every_example_is_in_the_table():
     assert set(examples()) <= set(LINKS)
+
+
+@pytest.mark.parametrize("name", ["docs_search", "planning_search"])
+def test_an_example_of_reranking_reranks_as_printed(name, monkeypatch, capsys):
+    for variable in MODEL_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    (command,) = (line for line in commands(TABLE) if f"examples/{name} " in line)
+    assert run(command, monkeypatch) == 0
+    assert re.search(r"^ok: .*ordered by listwise", capsys.readouterr().out, re.MULTILINE)

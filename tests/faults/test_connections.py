@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import gc
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +17,7 @@ from rankings import codes
 from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import RerankError
+from self_signed import self_signed
 
 ONE_AUTHORITY = Path(__file__).parent.parent / "support/one_authority.pem"
 
@@ -146,7 +145,7 @@ BROKEN = [
     ("flavour", "mode", "broken"), rotated(SERVICES, (*MODES, "strict"), BROKEN)
 )
 def test_an_environment_without_a_client_is_explained(rank, mode, flavour, broken, monkeypatch):
-    """For SDKs and rerank APIs; and once it is mended, the same reranker works."""
+    """For SDKs and rerank APIs, with the variable and what is wrong with it."""
     variable, value, part = broken
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
@@ -162,6 +161,20 @@ def test_an_environment_without_a_client_is_explained(rank, mode, flavour, broke
         assert part in issue.message
         assert "pass-word" not in issue.message
         assert "user" not in issue.message
+
+
+@pytest.mark.parametrize("flavour", SERVICES)
+def test_a_client_is_made_once_the_environment_is_right(reranker, flavour, monkeypatch):
+    with FakeProvider() as provider:
+        service = {"model": "m", "base_url": provider.base_url(flavour), "api_key": "k"}
+        method = {"type": "graded", "llm": {"type": flavour, **service}}
+        if flavour in DIALECTS:
+            method = {"type": "endpoint", "api": flavour, **service}
+        with monkeypatch.context() as patch:
+            patch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+            one = reranker(method=method, limits={"retries": 0})
+            assert codes(one.rerank("q", GIVEN)) == {"no_client"}
+        assert one.rerank("q", GIVEN).report.status == "ok"
 
 
 @pytest.mark.parametrize("flavour", ["cohere", "tei"])
@@ -258,15 +271,8 @@ def test_a_certificate_that_is_not_trusted(rank, flavour, variables, reason, mon
 @pytest.fixture
 def signed(tmp_path):
     """The port of a TLS server with a certificate that it signed itself."""
-    if (openssl := shutil.which("openssl")) is None:
-        pytest.skip("without openssl there is no certificate")
-    paths = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
-    options = ["-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    options += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    command = [openssl, "req", *options, "-out", paths[0], "-keyout", paths[1]]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*paths)
+    context.load_cert_chain(*self_signed(tmp_path))
     with answering(b"", context) as port:
         yield port
 

@@ -1,3 +1,4 @@
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     now = [100.0]
     scorer = EmbeddedScorer(threads=1)
     scorer.warm_up()
-    batches = [[(0, index, SimpleNamespace(span=None))] for index in range(10)]
+    batches = [[(0, index, SimpleNamespace(span=None, known=False))] for index in range(10)]
 
     def read(requests, deadline):
         for batch in batches:
@@ -198,7 +199,7 @@ def test_languages(language, texts, original, deadline):
 
 
 def test_nothing_is_encoded_if_the_order_is_kept():
-    scorer = EmbeddedScorer(language="keep", threads=1, remember=3)  # shared with no other
+    scorer = EmbeddedScorer(language="keep", threads=1, memory_mb=3)  # shared with no other
     scorer.warm_up()
     scorer._engine.get(scorer._load).model.model.encode_batch = None
     for deadline in (None, time.monotonic() + 60, time.monotonic() - 1):
@@ -284,7 +285,7 @@ def test_changed_model_file(monkeypatch):
 def test_missing_package(package, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.setitem(sys.modules, package, None)
-    told = r'pip install "secondpass\[embedded\]"'
+    told = re.escape(MissingExtraError("embedded", "it").command)
     with pytest.raises(MissingExtraError, match=told) as caught:
         Reranker.from_preset("embedded")
     assert isinstance(caught.value, RuntimeError)
@@ -292,7 +293,7 @@ def test_missing_package(package, monkeypatch):
         EmbeddedScorer(max_length=50).score_pairs("q", ["a"])
 
 
-@pytest.mark.parametrize("remember", [0, 10])
+@pytest.mark.parametrize("memory_mb", [0, 10])
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -307,8 +308,8 @@ def test_missing_package(package, monkeypatch):
         ("\U0001f34c", ""),
     ],
 )
-def test_the_span_is_the_best_sentence(text, sentence, remember):
-    scorer = EmbeddedScorer(language="ignore", remember=remember, max_length=40)
+def test_the_span_is_the_best_sentence(text, sentence, memory_mb):
+    scorer = EmbeddedScorer(language="ignore", memory_mb=memory_mb, max_length=40)
     for _ in range(2):
         ranking = Reranker(scorer).rerank("which color has a banana?", [text, "Tides."])
         item = next(item for item in ranking if item.position == 0)

@@ -163,7 +163,10 @@ HINTS = [
     (lambda: Reranker.from_config({"method": "cohere"}), "'preset: cohere'"),
     (lambda: Reranker.from_config("embedded"), r"no such file.*from_preset\('embedded'\)"),
     (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
-    (lambda: Reranker.from_preset("graded"), r"it is a method: use Reranker\('graded'\)"),
+    (
+        lambda: Reranker.from_preset("graded"),
+        r"it is a method, use Reranker\({'type': 'graded', 'llm': …}\)",
+    ),
     (lambda: config.resolve("cross_encoder"), "it is a method"),
     (lambda: config.resolve(7), "give a preset name"),
     (lambda: config.resolve("lexicl"), "no preset is named 'lexicl'"),

@@ -96,7 +96,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("name", "use"), USED.values(), ids=USED)
 def test_a_name_of_another_kind_is_explained(name, use):
-    assert "use {'method'" in registry.meaning(name)
+    assert "use Reranker({'type'" in registry.meaning(name)
     assert use in registry.meaning(name)
 
 

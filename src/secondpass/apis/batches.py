@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -14,7 +14,6 @@ from secondpass.questions import estimate_tokens
 from secondpass.ranking.scoring import TRUNCATED
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.strategies.base import IssueCollector, split_batches
-from secondpass.types import Issue
 
 T = TypeVar("T")
 
@@ -57,11 +56,6 @@ def _halved(batch: range, sizes: Sequence[float], tokens: float) -> Iterator[ran
             continue
         middle = min(range(1, len(part)), key=lambda cut: abs(2 * sums[cut - 1] - sums[-1]))
         waiting += [part[middle:], part[:middle]]
-
-
-def blank(texts: Iterable[str]) -> tuple[int, ...]:
-    """The places of texts without a visible character."""
-    return tuple(place for place, text in enumerate(texts) if not text.strip())
 
 
 def batch_limit(message: str) -> int | None:
@@ -188,18 +182,3 @@ def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | No
             "set document_tokens or passages"
         )
         issues.add(TRUNCATED, message, long)
-
-
-def named_empty(issues: Iterable[Issue], texts: Sequence[str]) -> list[Issue]:
-    """The issues, with ``empty_text`` in place of ``declined`` for texts that were not sent."""
-    empty = {*blank(texts)}
-    message = "the server rejects empty texts, so these were not sent"
-    result = []
-    for issue in issues:
-        not_sent = tuple(sorted(empty & {*issue.positions})) if issue.code == "declined" else ()
-        if not_sent:
-            result.append(Issue("empty_text", message, not_sent, issue.ids, issue.method))
-        rest = tuple(place for place in issue.positions if place not in not_sent)
-        if rest or not not_sent:
-            result.append(replace(issue, positions=rest))
-    return result

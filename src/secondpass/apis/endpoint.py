@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.apis import template as api_template
 from secondpass.apis import wire
-from secondpass.apis.batches import blank
 from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
-from secondpass.apis.method import EMPTY_REJECTED, ApiMethod
+from secondpass.apis.method import ApiMethod
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Answer, Judgement, Task
@@ -205,8 +204,4 @@ class Endpoint(ApiMethod[RerankApi]):
         try:
             return wire.read_scores(body, self._api, texts, self.score_kind, spans)
         except ReplyError as error:
-            empty = blank(texts)
-            if 0 < len(empty) < len(texts) and wire.is_null(body, self._api):
-                message = f"the server may not accept empty texts: {error}"
-                raise ReplyError(message, EMPTY_REJECTED) from None
             raise ReplyError(f"{error}{response.remark}", error.code) from None

@@ -47,7 +47,6 @@ from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batc
 A = TypeVar("A", bound=Api)
 
 BATCH_TOO_LARGE = "batch_too_large"
-EMPTY_REJECTED = "empty_rejected"
 MEMBER_REJECTED = "member_rejected"
 LONG = 2000
 """If a server rejects a batch as too long, passages with more characters are cut first."""
@@ -55,7 +54,7 @@ _TOKEN_SHARE = 0.8
 """Estimated tokens of a request at most, as a share of those that the API accepts."""
 _LEARNED_SHARE = 0.95
 """The same, once the server has reported the tokens of a request."""
-_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
 _DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
 """Limits that a server has stated."""
 _ROUNDS = 6
@@ -159,11 +158,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
         """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
         search = api_batches.SizeSearch(answers, issues)
-        skips_empty = self._known(EMPTY_REJECTED) is not None
         halved = False
         rounds_left = _ROUNDS
         while True:
-            asked = yield from self._ask(task, parts, skips_empty, repairs, halved=halved)
+            asked = yield from self._ask(task, parts, repairs, halved=halved)
             errors = {part: answer.error for part, answer in asked.items()}
             codes = {error.code for error in errors.values() if error is not None}
             if MEMBER_REJECTED not in codes:  # each member can be rejected once
@@ -176,7 +174,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
             answers |= {part: asked[part] for part in asked if part not in again}
             for code, error in {error.code: error for error in again.values()}.items():
                 issues.add("asked_again", f"{code}: {error}")
-                skips_empty = skips_empty or code == EMPTY_REJECTED
             parts = [smaller for part in again for smaller in self._parts(task, part)]
             rounds_needed = 1 if search.is_running else 2
             may_search = not parts and not repairs and rounds_left >= rounds_needed
@@ -189,17 +186,14 @@ class ApiMethod(Client[Pairs], Generic[A]):
             self._remember(search.in_vain.form)
         if halved and all(answer.value is not None for answer in answers.values()):
             self._remember(_DOCUMENTS, max(map(len, answers)))
-        if skips_empty and any(answer.value is not None for answer in asked.values()):
-            self._remember(EMPTY_REJECTED)
         return answers
 
     def _judgement(
         self, task: Task, answers: Mapping[range, Answer[Any]], issues: IssueCollector
     ) -> Judgement:
         judgement = merge_batches(len(task.texts), answers, word="score", issues=issues)
-        named = api_batches.named_empty(judgement.issues, task.texts)
-        named += equal_scores(task.texts, judgement.scores, self.name)
-        return replace(judgement, issues=named)
+        equal = equal_scores(task.texts, judgement.scores, self.name)
+        return replace(judgement, issues=[*judgement.issues, *equal])
 
     def _parts(self, task: Task, whole: range) -> list[range]:
         """A range of the task, split into requests."""
@@ -216,7 +210,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
         self,
         task: Task,
         parts: Sequence[range],
-        skips_empty: bool,
         repairs: bool,
         *,
         halved: bool = False,
@@ -226,43 +219,31 @@ class ApiMethod(Client[Pairs], Generic[A]):
         ``repairs`` says whether these are parts of what was refused because of its content, and
         ``halved``, whether of what was refused for another reason.
         """
-        answers: dict[range, Answer[ResponseScores]] = {}
-        questions = {}
+        questions = []
         for part in parts:
             texts = task.texts[part.start : part.stop]
-            skipped = api_batches.blank(texts) if skips_empty else ()
-            if 0 < len(skipped) == len(texts):
-                nothing = wire.equal(0, 0.0, with_spans=self.spans)
-                answers[part] = Answer(wire.with_skipped(nothing, skipped))
-            else:
-                question = self._question(task, texts, skipped)
-                question = replace(question, repairs=halved)
-                questions[part] = repairing(question) if repairs else question
-        if questions or not answers:
-            results = yield from Ask(self, [*questions.values()])
-            answers |= zip(questions, results, strict=True)
-        return answers
+            question = replace(self._question(task, texts), repairs=halved)
+            questions.append(repairing(question) if repairs else question)
+        answers = yield from Ask(self, questions)
+        return dict(zip(parts, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(
-        self, task: Task, texts: Sequence[str], skipped: tuple[int, ...] = ()
-    ) -> Question[Pairs, ResponseScores]:
-        sent = [text for place, text in enumerate(texts) if place not in skipped]
-        request = Pairs(task.query, sent, self._instruction(task), skipped)
+    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
+        request = Pairs(task.query, texts, self._instruction(task))
 
         def read(response: Any) -> ResponseScores:
             if response.body is json_http.INVALID:
                 raise ReplyError(f"it is not JSON{response.remark}", "bad_response")
-            return wire.with_skipped(self._scores(response, request), skipped)
+            return self._scores(response, request)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > LONG for text in texts):
-                return self._question(task, [cut(text, LONG) for text in texts], skipped)
+                return self._question(task, [cut(text, LONG) for text in texts])
             if self._splits_long and len(texts) > 1:
                 return None
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(task, shorter, skipped)
+            return None if shorter is None else self._question(task, shorter)
 
         return Question(
             request,
@@ -270,10 +251,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
             None,
             shrink,
             Estimate(
-                sum(map(self._estimate(task.query, request.instruction), sent)),
-                self._output_tokens * len(sent),
+                sum(map(self._estimate(task.query, request.instruction), texts)),
+                self._output_tokens * len(texts),
             ),
-            len(sent),
+            len(texts),
             wire.equal(len(texts), 0.0, with_spans=self.spans),
             recall=Recall(
                 lambda: request,
@@ -455,10 +436,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 self._remember(name)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
-        empty = api_batches.blank(request.documents)
-        if 0 < len(empty) < count and response.blames_request and not response.too_long:
-            message = f"the server may not accept empty texts {response.source}"
-            raise LLMError(message, EMPTY_REJECTED)
         refusal = response.error()
         long = response.names_length or any(len(text) > LONG for text in request.documents)
         is_unknown = not long if response.status == 413 else refusal.code == "bad_request"

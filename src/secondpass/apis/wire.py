@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -35,12 +35,11 @@ _MAX_LOGIT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A request; ``skipped`` are the places of documents of the batch that are not sent."""
+    """A request: the query and the documents of a batch."""
 
     query: str
     documents: Sequence[str]
     instruction: str | None = field(default=None, repr=False)
-    skipped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +182,6 @@ def _rows(body: Any, api: RerankApi) -> Any:
     return body if bare else lookup(body, api.rows)
 
 
-def is_null(body: Any, api: RerankApi) -> bool:
-    """Whether a response has no results, or null in place of all scores."""
-    rows = _rows(body, api)
-    if not isinstance(rows, list):
-        return rows is None
-    scores = [row if api.score is None else lookup(row, api.score) for row in rows]
-    return bool(scores) and all(score is None for score in scores)
-
-
 def lacks_scores(body: Any, api: RerankApi) -> bool:
     """Whether a response has no list of results, or one in which no row has a score or an index."""
     rows = _rows(body, api)
@@ -297,30 +287,6 @@ def load(data: Any, texts: Sequence[str], *, with_spans: bool) -> ResponseScores
             if span is not None and to_span(span, len(text)) != span:
                 raise ValueError("a span is outside its text")
     return loaded
-
-
-def with_skipped(scores: ResponseScores, skipped: Collection[int]) -> ResponseScores:
-    """The scores of a whole batch, of which some documents were not sent."""
-    if not skipped:
-        return scores
-    count = len(scores.values) + len(skipped)
-    sent = [place for place in range(count) if place not in skipped]
-    whole = replace(
-        scores,
-        values=_spread(scores.values, sent, count),
-        refused=tuple(sent[place] for place in scores.refused),
-        declined=tuple(sorted(skipped)),
-    )
-    if not isinstance(whole, SpanScores):
-        return whole
-    wrong = tuple(sent[place] for place in whole.wrong_spans)
-    return replace(whole, spans=_spread(whole.spans, sent, count), wrong_spans=wrong)
-
-
-def _spread(values: Sequence[T], places: Sequence[int], count: int) -> tuple[T | None, ...]:
-    """The values at their places, and None elsewhere."""
-    by_place = dict(zip(places, values, strict=True))
-    return tuple(by_place.get(place) for place in range(count))
 
 
 def spans_of(

@@ -88,6 +88,9 @@ def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
 
 async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
     """:func:`run_all` for event loops."""
+    from secondpass.concurrency.threads import running_loop  # imports asyncio
+
+    running_loop()
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
         rankings += await arun(batch)

@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.errors import printable
@@ -26,6 +25,9 @@ ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 _WIDE = 10_000
 """Columns where output is not a terminal, so that lines are not wrapped."""
+
+_EXCERPT = 240
+"""Characters of a text in a table."""
 
 _live: list[Console] = []
 """The console of the progress bars on screen; messages must pass through it."""
@@ -80,20 +82,13 @@ def one_line(text: str) -> str:
     return escaped(" ".join(text.split()))
 
 
-def from_span(text: str, span: Sequence[int] | None) -> str:
-    """The text from its best part on, of which a table shows as much as fits."""
+def excerpt(text: str, span: Sequence[int] | None) -> str:
+    """What a table shows of a text: its beginning, or that of its best part, on one line."""
     start = 0 if span is None else span[0]
-    return f"…{text[start:]}" if start else text
-
-
-def plain_table(*headings: str, numbers: Sequence[str] = ()) -> Table:
-    """A table without lines; columns of numbers follow those of texts."""
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right")
-    return table
+    line = one_line(text[start : start + 10 * _EXCERPT])
+    if len(line) > _EXCERPT:
+        line = line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
+    return f"…{line}" if start else line
 
 
 def decode_argument(text: str | None) -> str | None:

@@ -7,17 +7,15 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from secondpass.asking.planning import Expected, merged, total
 from secondpass.cli.console import (
     info,
     on_terminal,
     one_line,
-    plain_table,
     print_json,
     result_console,
 )
+from secondpass.cli.tables import plain_table
 from secondpass.reranker import Reranker
 from secondpass.types import Request
 
@@ -77,7 +75,7 @@ def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
         cells += [one_line(use.model), f"{use.calls:,}", f"{use.pairs:,}"]
         cells += [shown_tokens(use.input_tokens), shown_tokens(use.output_tokens)]
         cells.append("" if use.cost is None else f"{use.cost:.4g}")
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     result_console().print(table)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,7 +22,10 @@ from rich.progress import (
 from rich.text import Text
 
 from secondpass import types
-from secondpass.cli.console import live_console, message_console, on_terminal, one_line
+from secondpass.cli.console import info, live_console, message_console, on_terminal, one_line
+
+SECONDS_BETWEEN_LINES = 15.0
+"""Where no bar can be shown. What takes less time prints no line."""
 
 
 class _Rate(ProgressColumn):
@@ -43,17 +47,34 @@ def columns() -> tuple[ProgressColumn, ...]:
     )
 
 
+def _lines() -> types.Progress:
+    """Progress for a pipe or a file: a line from time to time."""
+    last = time.monotonic()
+
+    def update(label: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            of = "" if total is None else f" of {total:,}"
+            info(one_line(f"{label}: {done:,}{of}"))
+
+    return update
+
+
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[types.Progress]:
-    """Show progress bars on standard error, if it is a terminal; one bar for each label.
+    """Show progress on standard error: bars on a terminal, one for each label, else lines.
 
     Yields:
         A function of a label, the number done, and the total; None where the total is unknown.
     """
-    console = message_console()
-    if quiet or not on_terminal(sys.stderr):
+    if quiet:
         yield types.no_progress
         return
+    if not on_terminal(sys.stderr):
+        yield _lines()
+        return
+    console = message_console()
     with Progress(*columns(), console=console, transient=True) as bars, live_console(console):
         tasks: dict[str, TaskID] = {}
 

@@ -15,14 +15,14 @@ from rich.text import Text
 from secondpass.cli.console import (
     USAGE_ERROR,
     escaped,
+    excerpt,
     fail,
     file_console,
-    from_span,
     one_line,
-    plain_table,
     result_console,
     write,
 )
+from secondpass.cli.tables import FittedTable
 from secondpass.errors import InputError
 from secondpass.formats import to_json
 from secondpass.formats.errors import FormatError
@@ -112,19 +112,21 @@ class Formatter:
             status += f" (skipped: {ranking.report.skipped.reason})"
         if ranking.report.nothing_relevant:
             status += " (nothing relevant)"
-        table = plain_table(numbers=["#", "was", "score"])
-        table.add_column("id", overflow="fold")
-        table.add_column("text", no_wrap=True, overflow="ellipsis")
+        table = FittedTable()
+        for heading in ("#", "was", "final"):
+            table.add_column(heading, number=True)
+        table.add_column("id")
+        if self.text:
+            table.add_column("text")
         limit = request.options.get("top_k") or self.top_k or _TABLE_ROWS
         items: Sequence[Ranked] = ranking[:limit]
         for item in items:
             score = "" if item.final_score is None else f"{item.final_score:.4f}"
-            text = ""
-            if self.text and isinstance(item.text, str):
-                text = one_line(from_span(item.text, item.span)[:500])
             name = "" if item.id is None else one_line(str(item.id))
-            cells = (str(item.rank), str(item.position + 1), score, name, text)
-            table.add_row(*map(Text, cells))
+            cells = [str(item.rank), str(item.position + 1), score, name]
+            if self.text:
+                cells.append(excerpt(item.text, item.span) if isinstance(item.text, str) else "")
+            table.add_row(*cells)
         with console.capture() as captured:
             console.print(Text(one_line(f"{prefix}{request.query}{status}")), style="bold")
             console.print(table)

@@ -6,13 +6,12 @@ from secondpass.cli.console import (
     check_usage,
     decode_argument,
     escaped,
+    excerpt,
     fail,
-    from_span,
     info,
     message_console,
     on_terminal,
     one_line,
-    plain_table,
     print_json,
     print_yaml,
     result_console,
@@ -56,3 +55,4 @@ from secondpass.cli.options import (
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained
 from secondpass.cli.rerank_input import read_context
+from secondpass.cli.tables import FittedTable, plain_table

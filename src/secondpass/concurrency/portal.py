@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.threads import running_loop
 from secondpass.concurrency.waiting import Service, received
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ class Portal:
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` in the portal and await it here. Cancelling the caller cancels the work."""
-        here = asyncio.get_running_loop()
+        here = running_loop()
         if here is self.loop:
             return await work()
         done = asyncio.Event()

@@ -15,10 +15,23 @@ from secondpass.concurrency.left_behind import (
     check_abandoned,
 )
 from secondpass.concurrency.waiting import start
+from secondpass.errors import InputError
 
 T = TypeVar("T")
 
 _TURNS = 10  # turns of the event loop in which tasks that were cancelled just now may end
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The running event loop of asyncio; an InputError if there is none, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        message = (
+            "asynchronous methods need an event loop of asyncio; under another, such as trio, call "
+            "the synchronous ones in a thread, as by trio.to_thread.run_sync"
+        )
+        raise InputError(message) from None
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -30,8 +43,9 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     Raises:
         RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
+        InputError: no event loop of asyncio is running.
     """
-    loop = asyncio.get_running_loop()
+    loop = running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 

@@ -13,7 +13,13 @@ _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
 _UNITS, _BILLED = "billed units in 1e-6", "rankings with billed units"
 _SKIPPED, _SAVED = "skipped queries", "skipped pairs"
 _NOTHING = "nothing relevant"
-_AGAIN = ("cached", "retries", "repairs")
+_AGAIN = {
+    "cached": "cached answers",
+    "known": "known passages",
+    "encoded": "encoded passages",
+    "retries": "retries",
+    "repairs": "repairs",
+}
 _COST_UNIT, _PART = 1e-12, 1e-6
 """Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
 
@@ -80,9 +86,9 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         line += f"; skipped: {_queries(counts[_SKIPPED])}, {counts[_SAVED]:,} pairs"
     if nothing := counts[_NOTHING]:
         line += f"; nothing relevant: {nothing:,}"
-    for name in _AGAIN:
+    for name, text in _AGAIN.items():
         if counts[name]:
-            line += f"; {'cached answers' if name == 'cached' else name}: {counts[name]:,}"
+            line += f"; {text}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"

@@ -72,6 +72,8 @@ class Ledger:
         engines: how local models ran, each once.
         cache: the response cache (:mod:`secondpass.asking.response_cache`); None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
+        known: passages whose encoding was kept.
+        encoded: passages that were encoded.
         retries: questions that were asked again unchanged, after an error.
         repairs: questions that were asked again because the reply could not be used, and those
             about parts of a refused question.
@@ -95,6 +97,8 @@ class Ledger:
     engines: list[EngineInfo] = field(default_factory=list)
     cache: Any = None
     cached: int = 0
+    known: int = 0
+    encoded: int = 0
     retries: int = 0
     repairs: int = 0
     issues: list[Issue] = field(default_factory=list)
@@ -345,6 +349,8 @@ class Ledger:
             output_tokens=None if self._unreported else self._output_tokens,
             cost=None if self._unreported or self._unpriced else self._cost,
             units=self._units,
+            known=self.known,
+            encoded=self.encoded,
         )
 
 
@@ -412,3 +418,7 @@ class PassCall(Call):
 
     def ran(self, engine: EngineInfo) -> None:
         self._ledger.add_engine(engine)
+
+    def encoded(self, known: int, encoded: int) -> None:
+        self._ledger.known += known
+        self._ledger.encoded += encoded

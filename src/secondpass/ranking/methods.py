@@ -330,6 +330,7 @@ _OPERATIONAL = frozenset(
     {
         *("api_key", "api_key_env", "base_url", "headers", "path", "timeout", "token", "token_env"),
         *("backend", "batch_size", "device", "threads", "remember", "score_cache", "precision"),
+        *("memory_mb", "store"),
         *("cache_folder", "local_files_only", "trust_remote_code", "known_answers"),
         *("max_tokens", "prices"),
         *("llm", "model", "prompt"),

@@ -356,7 +356,7 @@ def issue_about(
 _LEAST_WEIGHT = 0.25
 """Weight of the unjudged candidates' own number if all of them come before all judged ones. The
 judged ones are then the worse part of the list, so they are not placed far ahead."""
-_KNOWN = frozenset({"no_text", "declined", "empty_text"})
+_KNOWN = frozenset({"no_text", "declined"})
 """Codes of issues about candidates that no failed call left unjudged: asked again, they would have
 no score either."""
 

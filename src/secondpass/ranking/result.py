@@ -103,7 +103,7 @@ class Ranking(Sequence[Ranked]):
         return f"<Ranking {report.status_text}: {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        """A table: rank, rank before, score, id and the first characters of the text."""
+        """A table: rank, rank before, final score, id and the first characters of the text."""
         issues = self.report.issues
         query = self.query[:TEXT_LENGTH] + ("…" if len(self.query) > TEXT_LENGTH else "")
         return block(
@@ -111,7 +111,7 @@ class Ranking(Sequence[Ranked]):
             paragraph(Markup(f"<strong>{excerpt(query, None, len(query))}</strong>"), repr(self)),
             paragraph(*_issues(issues)) if issues else Markup(""),
             table(
-                ["#", "was", "score", "id", "text"],
+                ["#", "was", "final", "id", "text"],
                 [
                     (item.rank, item.position + 1, _score(item), _id(item), _text(item))
                     for item in self[:_ROWS]

@@ -86,6 +86,7 @@ class ScorerMethod:
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))
+        task.call.encoded(raw.known, raw.encoded)
         issues = [self._issue(error.code, str(error)) for error in raw.troubles]
         doubt = member(self.scorer, "doubt", None)
         if isinstance(doubt, str):

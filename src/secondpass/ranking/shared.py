@@ -16,7 +16,7 @@ from secondpass.ranking.floors import Fit, Floor, FloorOn, Per, Probabilities
 from secondpass.ranking.methods import INSTRUCTION_NOT_USED, asks, identity, precision_of
 from secondpass.ranking.options import CallOptions, validate
 from secondpass.ranking.outcome import completed
-from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.rendering import Rendering, is_blank, well_formed
 from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.ranking.scoring import TRUNCATED, rerank_scores_alone, scores_alone
 from secondpass.ranking.windows import split

@@ -17,14 +17,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from secondpass.concurrency.lazy import Lazy, is_installed, require
+from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.concurrency.workers import in_threads
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision, Runtime, open_runtime
+from secondpass.scorers.engines.runtimes import (
+    MODULES,
+    Backend,
+    Precision,
+    Runtime,
+    is_reduced,
+    open_runtime,
+)
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.truncation import Shortener
 
 if TYPE_CHECKING:
@@ -87,6 +95,12 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_tokens)
     return tokenizer
+
+
+def identity() -> str:
+    """A digest of what token states depend on, besides rounding: weights and vocabulary."""
+    words = (files("secondpass") / "data" / _VOCABULARY).read_bytes()
+    return hashlib.sha256(_SHA256.encode() + words).hexdigest()
 
 
 class Tokens(NamedTuple):
@@ -158,6 +172,7 @@ class MiniLM:
         backend: Choice = "auto",
         precision: Precision = "exact",
     ) -> None:
+        check_installed(backend)
         try:
             import numpy as np
 
@@ -174,15 +189,17 @@ class MiniLM:
         self.tokenizer = tokenizer
         self._max_tokens = max_tokens
         self.shortened = Shortener(tokenizer, max_tokens - 2)
-        self._lazy = Lazy[Runtime](per_process=True)
-        self._runtime()
+        # Models with other settings, such as that of an index, read with the same weights.
+        settings = self.backend, is_reduced(self.backend, precision), self.threads
+        self._lazy = shared((_SHA256, *settings))
+        self._lazy.retry(self._open)
 
     def _runtime(self) -> Runtime:
-        return self._lazy.get(
-            lambda: open_runtime(
-                _graph(), self.backend, precision=self._precision, threads=self.threads
-            )
-        )
+        runtime: Runtime = self._lazy.get(self._open)
+        return runtime
+
+    def _open(self) -> Runtime:
+        return open_runtime(_graph(), self.backend, precision=self._precision, threads=self.threads)
 
     @property
     def precision(self) -> str:

@@ -88,6 +88,7 @@ class Match(NamedTuple):
         mean: of the passage, shape (384,).
         span: the sentence with the highest second term, with the weights w; None without any. As
             for ``Text.sentences``.
+        known: whether the passage was encoded before.
     """
 
     query: Text
@@ -96,6 +97,7 @@ class Match(NamedTuple):
     present: NDArray[np.bool_]
     mean: NDArray[np.float32]
     span: Span | None = None
+    known: bool = False
 
 
 def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
@@ -135,16 +137,16 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    cosines = np.maximum.reduceat(_cosines(passage.tokens, query.tokens), passage.first, axis=0)
+    by_sentence = np.maximum.reduceat(cosines(passage.tokens, query.tokens), passage.first, axis=0)
     span = None
     if passage.sentences:
-        span = passage.sentences[int((cosines @ query.weights).argmax())]
+        span = passage.sentences[int((by_sentence @ query.weights).argmax())]
     present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, cosines.max(axis=0), present, passage.mean, span)
+    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, span)
 
 
-def _cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
     """The product of each row with each of the others, shape (rows, others)."""
     import numpy as np
 

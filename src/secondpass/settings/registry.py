@@ -9,6 +9,7 @@ points of the group ``secondpass.methods``, ``secondpass.llms``,
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -125,13 +126,14 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         python = f"Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
         use = f"--preset {name}" if as_options else python
         return f"; {name!r} is a preset, which is a whole reranker: use {use}"
+    method: str | dict[str, Any]
     if name in names("methods"):
-        python = f"Reranker({name!r}), or {{'method': {name!r}}}"
-        use = f"--set method={name}" if as_options else python
-        return f"; it is a method: use {use}"
-    method: dict[str, Any]
-    if name in names_in("rerank_apis"):
+        settings = dict.fromkeys(_required_settings(name), _OWN)
+        what, method = "it is a method", {"type": name, **settings} if settings else name
+    elif name in names_in("rerank_apis"):
         what, method = "it is a rerank API", {"type": "endpoint", "api": name, "model": _OWN}
+        if not _has_address(name):
+            method["base_url"] = _OWN
     elif name in names("llms"):
         what = "it is a provider of language models"
         method = {"type": "graded", "llm": {"type": name, "model": _OWN}}
@@ -145,9 +147,12 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
     else:
         return ""
-    config = {"method": method}
-    use = _as_options(config) if as_options else repr(config).replace(repr(_OWN), _OWN)
-    return f"; {what}, use {use}"
+    if as_options:
+        return f"; {what}, use {_as_options({'method': method})}"
+    python = f"Reranker({method!r})".replace(repr(_OWN), _OWN)
+    # JSON is also YAML.
+    in_yaml = method if isinstance(method, str) else json.dumps(method, ensure_ascii=False)
+    return f"; {what}, use {python}, or 'method: {in_yaml}' in a configuration"
 
 
 def meaning_of_path(name: str) -> str:
@@ -157,6 +162,22 @@ def meaning_of_path(name: str) -> str:
     if name.startswith(("/", "./", "../", "~")) or "\\" in name:
         return "; there is no such folder"
     return ""
+
+
+def _has_address(api: str) -> bool:
+    """Whether the description of a rerank API has its address; others are self-hosted."""
+    from importlib.resources import files
+
+    path = files("secondpass") / "data" / "rerank_apis" / f"{api}.yaml"
+    return re.search("^url:", path.read_text("utf-8"), re.MULTILINE) is not None
+
+
+def _required_settings(method: str) -> list[str]:
+    try:
+        required: list[str] = model_of(kind("methods", method)).model_json_schema()["required"]
+    except (ConfigurationError, KeyError):  # of another package that is broken; or none
+        return []
+    return required
 
 
 def _as_options(config: Mapping[str, Any], path: str = "") -> str:
@@ -225,7 +246,11 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
     name = rest.pop("type", None)
     if name is None and "preset" in rest:
         message = "a preset can be named only at the top of a configuration"
+        message += ", which Reranker.from_config(…) takes"
         raise ConfigurationError([Problem(("preset",), message)])
+    if name is None and family == "methods" and "method" in rest:
+        message = "this is a whole configuration; use Reranker.from_config(…)"
+        raise ConfigurationError([Problem((), message)])
     if name is None:
         message = f"is required; known are: {', '.join(names(family))}"
         raise ConfigurationError([Problem(("type",), message)])

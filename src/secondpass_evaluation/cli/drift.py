@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.shared import (
@@ -16,6 +15,7 @@ from secondpass.cli.shared import (
     fail,
     info,
     one_line,
+    plain_table,
     print_json,
     result_console,
 )
@@ -141,7 +141,7 @@ def _print(result: Drift, *, details: bool) -> None:
     changes = result.changes if details else result.alarms
     if not changes:
         return
-    table = Table("what", "method", "before", "after", "shift", "p", box=None, pad_edge=False)
+    table = plain_table("what", "method", numbers=["before", "after", "shift", "p"])
     for change in changes:
         values = [
             f"{value:.1%}" if change.is_share else f"{value:.4g}"

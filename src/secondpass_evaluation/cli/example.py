@@ -24,7 +24,7 @@ def example(
 ) -> None:
     """Write documents and judged questions to try the commands on.
 
-    The folder has the handbook of a bicycle-sharing scheme as `docs/`, the same with 12 judged
+    The folder has the handbook of a bicycle-sharing scheme as `docs/`, the same with 40 judged
     questions as `suite/`, and `found.jsonl` with what a search by words finds for one of them. All
     texts are invented.
     """
@@ -37,9 +37,11 @@ def example(
         fail(f"{into}: already exists; choose a new folder")
     for name in ("docs", "suite"):
         (into / name).mkdir(parents=True)
+    texts = {}
     for name in _SUITE:
-        text = files("secondpass_evaluation").joinpath("data/example", name).read_text("utf-8")
-        write_lines(into / "suite" / name, [text])
+        path = files("secondpass_evaluation").joinpath("data/example", name)
+        texts[name] = path.read_text("utf-8")
+        write_lines(into / "suite" / name, [texts[name]])
     pages = list(read_corpus(into / "suite" / "corpus.jsonl"))
     for page in pages:
         text = f"# {page.metadata['title']}\n\n{page.text}\n"
@@ -47,4 +49,5 @@ def example(
     found = HybridRetriever(pages).retrieve(_QUESTION, _FOUND, "lexical")
     records = [{"id": one.id, "text": one.text, "score": one.score} for one in found]
     write_lines(into / "found.jsonl", [to_json(record) + "\n" for record in records])
-    write(one_line(f"{into}: {len(pages)} documents, 12 judged questions") + "\n")
+    questions = len(texts["queries.jsonl"].splitlines())
+    write(one_line(f"{into}: {len(pages)} documents, {questions} judged questions") + "\n")

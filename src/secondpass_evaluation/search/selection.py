@@ -1,4 +1,4 @@
-"""Selects the files of a folder to read: by patterns, and without the auxiliary files of Sphinx."""
+"""Selects the files of a folder to read: by patterns, and of a website only its pages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,27 @@ MANIFEST = "secondpass-index.json"
 """A folder with this file is an index."""
 PARTS = re.compile(r"parts-[0-9a-f]{32}")
 
-_SPHINX_MARK = "searchindex.js"
-"""A folder with this file is the top of a site built by Sphinx."""
-_SPHINX_FOLDERS = frozenset({"_sources", "_static", "_images", "_sphinx_design_static"})
-_SPHINX_FILES = ("searchindex.js", "objects.inv", "genindex*.html", "py-modindex.html",
-                 "search.html")  # fmt: skip
+UNFINISHED = "unfinished-vectors.npz"
+"""File of an index whose build was interrupted: the vectors that it had made."""
+
+_SITE_MARKS = frozenset({"index.html", "index.htm", "index.xhtml", "searchindex.js"})
+"""A folder with one of these files is the top of a website."""
+_PAGES = frozenset(
+    {".html", ".htm", ".xhtml", ".md", ".markdown", ".mdown", ".mkd", ".rst", ".txt"}
+)
+"""Suffixes of what is read of a website; the rest are scripts, styles, data and pictures."""
+_NO_PAGES = ("404.html", "robots.txt", "llms*.txt")
+_NO_PAGES_OF_GENERATORS = {
+    "searchindex.js": (  # Sphinx
+        *("_sources", "_static", "_images", "_sphinx_design_static"),
+        *("genindex*.html", "py-modindex.html", "search.html"),
+    ),
+    "book*.js": ("print.html", "toc.html", "fonts"),  # mdBook
+}
+"""File at the top of a site -> what else is there that is no page: all pages in one, their
+sources, indexes of words."""
 _NOT_FOLLOWED = "is a link to a folder, or not a regular file"
-SPHINX_REASON = "is no page of this Sphinx site"
+SITE_REASON = "is no page of this website"
 
 Entry: TypeAlias = tuple[str, Path | None, str]
 """Name, path, and problem or an empty string, of a file."""
@@ -81,7 +95,7 @@ def selection_of(source: Mapping[str, Any]) -> Selection:
 def is_index(folder: AnyPath) -> bool:
     """Whether a folder is an index, or has the remains of an interrupted build."""
     folder = Path(folder)
-    if (folder / MANIFEST).exists():
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
         return True
     try:
         return any(PARTS.fullmatch(name) for name in os.listdir(folder))
@@ -89,11 +103,19 @@ def is_index(folder: AnyPath) -> bool:
         return False
 
 
-def sphinx_leaves_out(name: str) -> bool:
-    """Whether a file or folder at the top of a Sphinx site is not one of its pages."""
-    return name in _SPHINX_FOLDERS or any(
-        fnmatch.fnmatchcase(name, pattern) for pattern in _SPHINX_FILES
-    )
+def _no_pages(files: Sequence[str]) -> tuple[str, ...] | None:
+    """Patterns of what is no page at the top of a website; None if a folder is no such top."""
+    if _SITE_MARKS.isdisjoint(files):
+        return None
+    patterns: tuple[str, ...] = _NO_PAGES
+    for mark, left_out in _NO_PAGES_OF_GENERATORS.items():
+        if fnmatch.filter(files, mark):
+            patterns += left_out
+    return patterns
+
+
+def _matches_any(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
@@ -104,10 +126,15 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
         return
     os.listdir(path)  # raises if the folder itself cannot be read
     unreadable: list[OSError] = []
+    in_site: set[Path] = set()  # folders of websites
     for folder_name, folders, files in os.walk(path, onerror=unreadable.append):
         folder = Path(folder_name)
         inside = folder.relative_to(path)
-        sphinx = _SPHINX_MARK in files
+        is_site = inside.parent in in_site and inside != inside.parent
+        no_pages = None if is_site else _no_pages(files)
+        is_site = is_site or no_pages is not None
+        if is_site:
+            in_site.add(inside)
         links = [name for name in folders if (folder / name).is_symlink()]
         folders[:] = sorted(
             name
@@ -117,18 +144,20 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
             and not is_index(folder / name)
             and not selection.leaves_out_folder((inside / name).as_posix())
         )
-        if sphinx:
-            for name in filter(sphinx_leaves_out, folders):
-                yield f"{_printable(inside / name)}/", None, SPHINX_REASON
-            folders[:] = [name for name in folders if not sphinx_leaves_out(name)]
+        if no_pages:
+            left_out = [name for name in folders if _matches_any(name, no_pages)]
+            for name in left_out:
+                yield f"{_printable(inside / name)}/", None, SITE_REASON
+            folders[:] = [name for name in folders if name not in left_out]
         for name in sorted([*files, *links]):
             if name.startswith(".") or not selection.has((inside / name).as_posix()):
                 continue
             file = folder / name
             relative = file.relative_to(path).as_posix()
             printable = _printable(file.relative_to(path))
-            if sphinx and sphinx_leaves_out(name):
-                yield printable, None, SPHINX_REASON
+            is_page = file.suffix.lower() in _PAGES and not _matches_any(name, no_pages or ())
+            if is_site and not is_page:
+                yield printable, None, SITE_REASON
             elif printable != relative:
                 yield printable, None, "has a name that is not UTF-8"
             elif not file.is_file():

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.shared import (
     AsJson,
+    FittedTable,
     one_line,
     plain_table,
     print_json,
@@ -136,7 +136,7 @@ def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:
     }
 
 
-def _table(agreements: Mapping[str, Agreement]) -> Table:
+def _table(agreements: Mapping[str, Agreement]) -> FittedTable:
     """The agreement in each precision; differences also in standard deviations of the scores."""
     numbers = ("pairs", "largest difference", "mean difference", "Kendall's tau", "top-10")
     table = plain_table("against the original", numbers=numbers)

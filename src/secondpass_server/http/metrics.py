@@ -60,6 +60,9 @@ class Metrics:
         )
         self._calls = counter("calls", "Calls of scorers and services.", ["model"])
         self._tokens = counter("tokens", "Tokens that services reported.", ["model", "direction"])
+        self._passages = counter(
+            "passages", "Passages whose encoding was known, and that were encoded.", ["state"]
+        )
         self._units = counter("billed_units", "Billed units that are no tokens.", ["model"])
 
     def add_request(self, api: str, status: int, seconds: float | None = None) -> None:
@@ -82,6 +85,8 @@ class Metrics:
         refused = any(issue.code == "overloaded" for issue in report.issues)
         self._overloaded.labels(model).inc(refused)
         self._calls.labels(model).inc(usage.calls)
+        self._passages.labels("known").inc(usage.known)
+        self._passages.labels("encoded").inc(usage.encoded)
         if usage.input_tokens is not None:
             self._tokens.labels(model, "input").inc(usage.input_tokens)
         if usage.output_tokens is not None:

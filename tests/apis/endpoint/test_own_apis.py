@@ -134,24 +134,18 @@ def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
     assert not provider.requests
 
 
-@pytest.mark.parametrize("api", ["cohere", "voyage", "nvidia", "deepinfra", "vertex"])
-@pytest.mark.parametrize("status", [400, 422])
-def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
-    rejected = fake.raw(http(status, {"message": "documents must not be empty"}))
-    provider.play(refusing(lambda r: any(not text.strip() for text in documents(r)), rejected))
+@pytest.mark.parametrize("api", ["cohere", "tei", "deepinfra"])
+def test_texts_without_a_visible_character_are_not_sent(api, make, rank, provider):
     reranker = make(api, api_key=KEY)
-    texts = ["3 a", "", "9 b", " \n", "5 c"]
-    ranking = rank(reranker, "q", texts)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: None, 4: 0.5}
+    ranking = rank(reranker, "q", ["3 a", "", "9 b", " \n", "5 c", "\u200b"])
+    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: None, 4: 0.5, 5: None}
     assert ranking.report.status == "partial"
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"asked_again": (), "empty_text": (1, 3)}
-    assert len(provider.requests) == 2
-    again = rank(reranker, "q", texts)  # it is remembered
-    assert scores(again) == scores(ranking)
-    assert len(provider.requests) == 3
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == {
+        "no_text": (1, 3, 5)
+    }
+    assert [documents(request) for request in provider.requests] == [["3 a", "9 b", "5 c"]]
     assert rank(reranker, "q", ["", " "]).report.status == "unchanged"
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from rankings import codes, scores
 from rerank_answers import KEY, documents
 from rerank_dialects import NUMBERS
 from rotation import rotated
-from secondpass import Candidate
 
 TEXTS = [f"{number % 10} text {number}" for number in range(100)]
 
@@ -119,31 +118,6 @@ def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
 
 INDEX = "document index:1 is invalid, it should not be larger than 30000: input.documents"
 CHARACTERS = fastapi("string_too_long", "String should have at most 8192 characters", 1)
-
-
-def without_empty(reply: object) -> Step:
-    return refusing(lambda r: "" in documents(r), fake.raw(http(200, reply)))
-
-
-@pytest.mark.parametrize(
-    ("api", "reply"),
-    [
-        ("jina", {"results": None}),
-        ("jina", None),
-        ("tei", None),
-        # Rust writes a score that is no number as null.
-        ("tei", [{"index": index, "score": None} for index in range(3)]),
-        ("deepinfra", {"scores": None}),
-        ("deepinfra", {"scores": [None] * 3}),
-    ],
-)
-def test_null_is_asked_again_without_empty_texts(api, reply, make, rank, provider):
-    provider.play(without_empty(reply))
-    candidates = [Candidate(text) for text in ("3 a", "", "9 b")]
-    ranking = rank(make(api), "q", candidates)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9}
-    assert codes(ranking) == {"asked_again", "empty_text"}
-    assert len(provider.requests) == 2
 
 
 def message_of(ranking) -> str:

@@ -1,10 +1,13 @@
 """What ``secondpass eval`` prints and writes, and how it continues an interrupted run."""
 
 import json
+import re
 
 import pytest
+from rich.cells import cell_len
 
 from fruit_suite import QUERIES, systems
+from terminals import on_a_terminal
 
 
 def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path):
@@ -31,6 +34,22 @@ def test_a_screen_by_default_and_the_rest_with_details(secondpass, given_suite):
     assert "## " not in brief
     assert "## Queries that given+rerank makes better" in whole
     assert brief.splitlines()[2].split(".")[0] == whole.splitlines()[2].split(".")[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 130])
+def test_no_figure_is_cut_on_a_terminal(given_suite, width):
+    call = ["eval", given_suite, "--details", "--compare", f"{'long-name-' * 4}=lexical"]
+    shown = on_a_terminal(*call, columns=width)
+    tables = shown[shown.index("Overview") : shown.index("Queries that")]
+    assert "…" not in tables
+    assert all(cell_len(line) <= width for line in tables.splitlines())
+    whole = on_a_terminal(*call, columns=400)
+    rows = [line for line in whole.splitlines() if line.startswith("given")]
+    figures = {
+        word for line in rows for word in line.split() if re.fullmatch(r"[+-]?\d\.\d{4}", word)
+    }
+    assert figures
+    assert figures <= set(re.findall(r"[+-]?\d\.\d{4}", tables))
 
 
 def test_no_finished_ranking_is_lost(secondpass, given_suite, tmp_path, interrupted):

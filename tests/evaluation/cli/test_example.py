@@ -13,9 +13,9 @@ def test_the_folder_is_a_suite_with_documents_and_candidates(secondpass, tmp_pat
     folder = tmp_path / "try"
     told = secondpass("example", folder)
     assert (told.code, told.err) == (0, "")
-    assert told.out == f"{folder}: 24 documents, 12 judged questions\n"
+    assert told.out == f"{folder}: 24 documents, 40 judged questions\n"
     suite = load_suite(folder / "suite")
-    assert len(suite.queries) == len(suite.qrels) == 12
+    assert len(suite.queries) == len(suite.qrels) == 40
     pages = {path.stem: path.read_text() for path in (folder / "docs").iterdir()}
     assert pages.keys() == {page.id for page in suite.corpus}
     assert pages["cancel"].startswith("# Cancel a pass\n\nOpen Account")

@@ -5,8 +5,12 @@ import sys
 
 import pytest
 
+from secondpass import MissingExtraError
+from secondpass.cli import progress
+from secondpass_evaluation.search import embedders
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.selection import UNFINISHED
 from terminals import on_a_terminal
 
 WORDS = ("docs", "--into", "index", "--words-only")
@@ -70,10 +74,10 @@ def test_files_are_chosen_by_patterns(docs, index, write):
     assert index(*WORDS, "--include", "*.md", "--exclude", "drafts").startswith(size)
 
 
-def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs, index, write):
+def test_what_is_no_page_of_a_website_is_one_message(docs, index, write):
     write("docs/_sources/owls.md.txt", "# Owls")
     write("docs/searchindex.js", "Search.setIndex({})")
-    message = "left out, not pages of the Sphinx site: _sources/, searchindex.js\n"
+    message = "left out, not pages of the website: _sources/, searchindex.js\n"
     assert "3 passages of 2 files" in index(*WORDS, stderr=message)
 
 
@@ -87,10 +91,8 @@ def test_many_skipped_files_are_counted(docs, secondpass):
 
 def test_without_the_extra_only_words_are_indexed(docs, index, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    warning = (
-        "warning: vectors are left out: the packages that compute them are not installed. "
-        'Run: pip install "secondpass[embedded]"\n'
-    )
+    missing = MissingExtraError("embedded", "computing them")
+    warning = f"warning: vectors are left out: {missing}\n"
     assert "words only" in index("docs", "--into", "index", stderr=warning)
 
 
@@ -108,6 +110,44 @@ def test_errors(docs, secondpass, arguments, code, message):
     told = secondpass("index", *arguments, "--words-only")
     assert (told.code, message in told.flat, told.out) == (code, True, ""), told.err
     assert not (docs.parent / "index").exists()
+
+
+def test_after_ctrl_c_the_same_command_goes_on(docs, secondpass, monkeypatch):
+    embed, calls = EmbeddedEmbedder.embed, []
+
+    def interrupted(self, texts):
+        calls.append(list(texts))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return embed(self, texts)
+
+    monkeypatch.setattr(EmbeddedEmbedder, "embed", interrupted)
+    monkeypatch.setattr(embedders, "_BATCH", 1)
+    told = secondpass("index", "docs", "--into", "index")
+    kept = "the vectors that were made are kept; the same command goes on with them\n"
+    assert (told.code, told.err) == (130, f"{kept}secondpass: stopped\n")
+    assert "is incomplete" in secondpass("query", "owl", "--corpus", "index").flat
+    told = secondpass("index", "docs", "--into", "index")
+    assert "words and vectors, 1 vector reused, in" in told.out
+    assert calls[0][0] not in [text for batch in calls[2:] for text in batch]
+    assert not (docs.parent / "index" / UNFINISHED).exists()
+    assert "3 passages of 2 files" in secondpass("index", "docs", "--into", "index", "--force").out
+    first, second = (open_index("index").retrieve("owl", 3, "vector") for _ in range(2))
+    assert first == second
+
+
+def test_a_damaged_file_of_kept_vectors_is_not_used(docs, index):
+    (docs.parent / "index").mkdir()
+    (docs.parent / "index" / UNFINISHED).write_bytes(b"PK\x03\x04 cut")
+    assert "words and vectors, in" in index("docs", "--into", "index")
+
+
+def test_a_pipe_sees_how_far_it_is(docs, secondpass, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    told = secondpass("index", "docs", "--into", "index")
+    assert "reading files: 0 of 2\n" in told.err
+    assert "encoding passages: 3 of 3\n" in told.err
+    assert secondpass("index", "docs", "--into", "index", "--force", "--json").err == ""
 
 
 def test_ctrl_c_leaves_nothing_behind(docs, secondpass, monkeypatch):

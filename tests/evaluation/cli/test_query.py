@@ -8,7 +8,7 @@ import pytest
 
 from fakes import Model
 from remembered_model import remember
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.monitoring import read_days
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
@@ -260,7 +260,7 @@ def test_without_the_extra_vectors_are_told_to_need_it(here, secondpass, query, 
     for corpus in ("index", "words", "corpus.jsonl"):
         told = secondpass("query", "owl", "--corpus", corpus)
         assert (told.code, told.out) == (1, "")
-        assert 'pip install "secondpass[embedded]"' in told.err
+        assert MissingExtraError("embedded", "it").command in told.err
         assert "--lexical" in told.err
 
 
@@ -322,6 +322,19 @@ def test_a_terminal_gets_a_table(index_of):
     assert "…" in shown
     assert json.loads(on_a_terminal(*"query owl --corpus index --lexical --json".split()))
     assert "No results." in on_a_terminal(*"query zebra --corpus index --lexical".split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 130])
+def test_scores_are_shown_beside_a_long_text_and_id(index_of, width):
+    name = "handbook/" * 9
+    index_of(Candidate("owl " * 99, name), Candidate("Owls bark", "short"))
+    shown = on_a_terminal("query", "owl", "--corpus", "index", *LEXICAL, columns=width)
+    lines = [line for line in shown.splitlines() if line.strip()]
+    heading = next(line for line in lines if line.startswith("#"))
+    assert heading.split() == ["#", "was", "score", "reranked", "final"]
+    assert re.search(r"^1 +\d( +\d+\.\d{4}){3}  \w", shown, re.MULTILINE)
+    start = len(heading) + 2
+    assert name in "".join(line[start:] for line in lines[lines.index(heading) + 1 :])
 
 
 def test_the_best_window_is_shown(index_of, query):

@@ -12,7 +12,16 @@ TIMES = "at 20 times the search's time"
 ALONE = f"The second pass improves the order, by a model's grades alone, {TIMES}."
 IMPROVES = f"The second pass improves the order, {TIMES}."
 MAY = f"The second pass may improve the order, {TIMES}, but that may be chance"
-BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
+
+
+def stage(value, name="vector"):
+    """Another first stage, with the same value for each query."""
+    values = dict.fromkeys(make().queries, value)
+    return Result(name, "ran", evaluation=evaluation(values))
+
+
+BETTER = stage(0.9)
+AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
 
 
 @pytest.mark.parametrize(
@@ -69,8 +78,27 @@ BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
         (EDGES["no differences"], "No verdict.", "no baseline"),
         (
             make(results=(*make().results, BETTER)),
-            IMPROVES,
+            "vector alone is better than lexical+rerank: nDCG@10 0.9000 against 0.2250, a "
+            "difference of +0.6750 (95% interval +0.",
+            "The best reranker, lexical+rerank, has nDCG@10 0.2250, 0.1000 more than the first",
+        ),
+        (make(results=(*make().results, stage(0.23))), AS_GOOD, "0.1000 more than the first"),
+        (make(p=0.3, results=(*make(p=0.3).results, stage(0.23))), AS_GOOD, "not significant"),
+        (make(results=(*make().results, stage(0.22))), IMPROVES, "0.1000 more than the first"),
+        (
+            make(5, results=(*make(5).results, stage(0.9))),
+            "5 queries are too few to say",
             "vector, without a second pass, has a higher mean: 0.9000.",
+        ),
+        (
+            make(gain=-0.1, results=(*make(gain=-0.1).results, stage(0.9))),
+            "The second pass does not pay: it makes",
+            "vector, without a second pass, has a higher mean: 0.9000.",
+        ),
+        (
+            make(results=(*make().results, stage(0.9), stage(0.8, "dense"))),
+            "vector alone is better than lexical+rerank",
+            "dense, without a second pass, has a higher mean: 0.8000.",
         ),
         (
             replace(
@@ -93,8 +121,41 @@ def test_significant_gain_is_preferred():
     large = replace(large, name="lexical+large")
     outcome = verdict(make(results=(make().results[0], large, small)))
     assert outcome.best is small
-    assert "lexical+large has a higher mean" in outcome.because
-    assert "but that may be chance" in outcome.because
+    assert outcome.because.startswith("The reranker with the surest gain, lexical+rerank, has ")
+    assert (
+        "lexical+large scored higher (0.2750), but its gain over lexical is not significant "
+        "(p = 0.400)." in outcome.because
+    )
+
+
+def test_a_first_stage_alone_is_compared_by_corrected_means():
+    comparison = by_model(0.05)
+    (corrected,) = comparison.corrected
+    vector = replace(corrected, name="vector", mean=replace(corrected.mean, mean=0.06))
+    both = replace(
+        comparison, results=(*comparison.results, stage(0.1)), corrected=(corrected, vector)
+    )
+    assert verdict(both).answer == (
+        "vector alone is as good as lexical+rerank: nDCG@10 0.0600 against 0.0500, both corrected "
+        "by a person's judgements."
+    )
+    by_grades = by_model()
+    by_grades = replace(by_grades, results=(*by_grades.results, stage(0.9)))
+    assert verdict(by_grades).answer.startswith(
+        "vector alone is better than lexical+rerank, by a model's grades alone: nDCG@10 0.9000"
+    )
+
+
+def test_a_higher_mean_without_a_gain_is_explained():
+    comparison = make(rerankers=("a", "b"))
+    base, a, b, *_ = comparison.results
+    loss = {name: replace(change, mean=-0.1) for name, change in b.differences.items()}
+    vector = stage(0.6)
+    behind = replace(
+        b, name="vector+b", first_stage="vector", differences=loss, evaluation=stage(0.5).evaluation
+    )
+    outcome = verdict(replace(comparison, baseline=None, results=(base, a, vector, behind)))
+    assert "vector+b scored higher (0.5000), but that is no gain over vector." in outcome.because
 
 
 MARK = mark(model="judge-1")

@@ -14,7 +14,7 @@ from secondpass_evaluation import StaleIndexError, write_corpus
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.indexing import build_index
-from secondpass_evaluation.search.selection import SPHINX_REASON, Selection
+from secondpass_evaluation.search.selection import SITE_REASON, Selection
 
 
 @pytest.mark.parametrize(
@@ -322,4 +322,50 @@ def test_of_a_sphinx_site_only_the_pages_are_read(tmp_path) -> None:
     ]
     left_out = ["_sources/", "_static/", "genindex.html", "objects.inv", "search.html"]
     left_out.append("searchindex.js")
-    assert found.skipped == {f"build/html/{name}": SPHINX_REASON for name in left_out}
+    assert found.skipped == {f"build/html/{name}": SITE_REASON for name in left_out}
+
+
+SITES = {
+    "mdBook": {
+        "index.html": PAGE.format(title="Owl"),
+        "owls/food.html": PAGE.format(title="Food"),
+        "print.html": PAGE.format(title="All"),
+        "toc.html": "<ol><li>Owl</li></ol>",
+        "404.html": "<h1>Document not found</h1>",
+        "book-5f2a.js": "const owl = 1;",
+        "searchindex-1b.js": "window.search = {}",
+        "css/general.css": "owl {}",
+        "owls/owl.svg": "<svg><title>Owl</title></svg>",
+        "fonts/OPEN-SANS-LICENSE.txt": "Apache License",
+    },
+    "MkDocs": {
+        "index.html": PAGE.format(title="Owl"),
+        "food/index.html": PAGE.format(title="Food"),
+        "404.html": "<h1>Not found</h1>",
+        "search/search_index.json": '{"docs": [{"text": "The owl hunts"}]}',
+        "assets/javascripts/bundle.min.js": "const owl = 1;",
+        "sitemap.xml": "<urlset></urlset>",
+        "objects.inv": "# inventory",
+        "llms-full.txt": "# Owl",
+        "robots.txt": "User-agent: *",
+    },
+    "docsify": {
+        "index.html": PAGE.format(title="Owl"),
+        "food.md": "# Food\n\nThe Food hunts",
+        "search.js": "const owl = 1;",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", SITES)
+def test_of_a_website_only_the_pages_are_read(tmp_path, kind) -> None:
+    for name, text in SITES[kind].items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "notes.json").write_text("[1]")  # beside a site
+    found = read_source(tmp_path)
+    pages = {candidate.metadata["path"] for candidate in found.corpus}
+    read = {"mdBook": "owls/food.html", "MkDocs": "food/index.html", "docsify": "food.md"}[kind]
+    assert pages == {"site/index.html", f"site/{read}", "notes.json"}
+    assert set(found.skipped.values()) == {SITE_REASON}

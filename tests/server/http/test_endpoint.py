@@ -91,4 +91,4 @@ def test_spans_of_the_process(fields, settings, serving):
     found = {item.position: item.span and item.text[slice(*item.span)] for item in ranking}
     expected = {0: "<one>", 1: "<two>", 2: "<two>", 3: None, 4: "<three>", 5: None}
     assert found == expected
-    assert {issue.code for issue in ranking.report.issues} <= {"empty_text", "scores_equal"}
+    assert {issue.code for issue in ranking.report.issues} <= {"no_text", "scores_equal"}

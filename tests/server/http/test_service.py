@@ -200,6 +200,25 @@ def test_what_a_method_declines_is_no_failure(serving):
         assert response.headers["secondpass-status"] == "unchanged"
 
 
+@pytest.mark.parametrize("text", ["", " \n", "\u200b"])
+@pytest.mark.parametrize(
+    ("path", "field", "score"),
+    [
+        ("/v1/rerank", "documents", "relevance_score"),
+        ("/cohere/v2/rerank", "documents", "relevance_score"),
+        ("/tei/rerank", "texts", "score"),
+    ],
+)
+def test_a_document_without_a_visible_character_is_returned_last(path, field, score, text, serving):
+    scorer = ByTable({"a": 0.1, "b": 0.7}, score_kind="probability")
+    response = serving(Reranker(scorer)).post(path, {"query": "q", field: ["a", text, "b"]})
+    rows = response.json()
+    rows = rows if isinstance(rows, list) else rows["results"]
+    assert [(row["index"], row[score]) for row in rows] == [(2, 0.7), (0, 0.1), (1, 0.0)]
+    assert response.headers["secondpass-status"] == "partial"
+    assert response.headers["secondpass-issues"] == "no_text"
+
+
 @pytest.mark.parametrize("shown", [False, True])
 def test_clients_get_codes_and_the_log_the_messages(shown, serving, caplog):
     """Messages may name internal addresses, variables of keys and paths of models."""

@@ -15,7 +15,6 @@ from secondpass.cli.console import (
     fail,
     on_terminal,
     one_line,
-    plain_table,
     print_error,
     print_json,
     print_yaml,
@@ -25,6 +24,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import AsJson, Preset, Set, complete_preset, configuration
 from secondpass.cli.running import CommandGroup, Subcommand, report_errors
+from secondpass.cli.tables import plain_table
 from secondpass.config import json_schema, load, preset
 from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
@@ -34,6 +34,9 @@ _LEXICAL = (
     "lexical ranks worse than the retriever does; use embedded, or no fallback, which keeps the"
     " input order"
 )
+
+_FIRST = ("embedded", "default", "cohere", "cheap")
+"""The presets that the list begins with: one of each kind, as in the README."""
 
 
 def validate(
@@ -160,7 +163,8 @@ def presets(
 ) -> None:
     """List the presets, or show one as YAML.
 
-    On a terminal the list is a table. In a pipe, and with `--json`, it is JSON.
+    The list begins with one preset of each kind of model. On a terminal it is a table; in a pipe,
+    and with `--json`, it is JSON.
     """
     if name is not None:
         config = preset(name)
@@ -170,6 +174,7 @@ def presets(
             print_yaml(config)
         return
     purposes = all_presets()
+    purposes = {name: purposes[name] for name in _FIRST} | purposes
     if as_json or not on_terminal(sys.stdout):
         print_json(purposes)
         return

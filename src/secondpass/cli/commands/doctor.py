@@ -17,19 +17,19 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from secondpass import __version__
+from secondpass import Reranker, __version__
 from secondpass.cli.console import (
     ERROR,
     escaped,
     on_terminal,
     one_line,
-    plain_table,
     print_json,
     result_console,
 )
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
+from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names
-from secondpass.errors import ConfigurationError, InputError, SecondPassError
+from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import FAMILIES
 from secondpass.services.network import (
@@ -45,6 +45,7 @@ from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.apis.descriptions import Api
+    from secondpass.asking.response_cache import ResponseCache
     from secondpass.settings.descriptions import Descriptions
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -93,22 +94,17 @@ def doctor(
     it is read, shows the tokens of a sample pair, and drafts a description of an unknown one. The
     exit code is 1 if it cannot run.
     """
-    result: dict[str, Any] = {
-        "secondpass": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "extras": _extras(),
-    }
+    result: dict[str, Any] = {}
     config: dict[str, Any] | None = None
     if configured != RerankerOptions():
         try:
             config = configured.read()
         except ConfigurationError as error:
             result["reranker"] = {"runs": False, "reason": str(error)}
-    if network:
-        result["network"] = check_network(config)
     if config is not None:
         result["reranker"] = _run_reranker(config)
+    if network:
+        result["network"] = check_network(config)
     if model is not None:
         try:
             if family is not None:
@@ -117,9 +113,15 @@ def doctor(
             raise InputError(f"--family: {error}") from None
         _check_is_model(model)
         inspected = inspect_model(model, family)
-        result["model"] = {"runs": "refused" not in inspected, **inspected}
+        result = {"model": {"runs": "refused" not in inspected, **inspected}, **result}
     elif family is not None:
         raise InputError("--family: needs a MODEL")
+    result |= {
+        "secondpass": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "extras": _extras(),
+    }
     if as_json or not on_terminal(sys.stdout):
         print_json(result)
     else:
@@ -159,7 +161,7 @@ def _extras() -> dict[str, Any]:
         extra: {
             "installed": None not in packages.values(),
             "packages": packages,
-            "install": f'pip install "secondpass[{extra}]"',
+            "install": MissingExtraError(extra, "doctor").command,
         }
         for extra, packages in sorted(extras.items())
     }
@@ -176,13 +178,19 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
-        # Issues are printed, not logged. A cached answer would hide a service that is down.
-        reranker = load({**config, "log_level": "debug"}).changed(cache=None)
+        configured = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        if configured.cache is not None:
+            result["cache"] = _state_of(configured.cache)
+        # A cached answer would hide a service that is down.
+        reranker = configured.changed(cache=None)
         result["made"] = True
         try:
             reranker.warm_up()
             result["loaded"] = True
+            result["stores"] = _stores(reranker)  # before the ranking, which adds its sentences
             ranking = reranker.rerank(_QUERY, _CANDIDATES)
+            if result["stores"] and ranking.report.usage.encoded:
+                reranker.forget(_CANDIDATES)
         finally:
             reranker.close()
     except SecondPassError as error:
@@ -199,38 +207,64 @@ def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def _stores(reranker: Reranker) -> list[dict[str, Any]]:
+    """What the passage stores of the methods hold."""
+    found = []
+    for method in (reranker.method, *(stage.method for stage in reranker.fallback)):
+        contents = getattr(getattr(method, "scorer", None), "store_contents", None)
+        if contents is not None and (held := contents()) is not None:
+            found.append(held)
+    return found
+
+
+def _state_of(cache: ResponseCache) -> str:
+    """Whether a response cache can be used, which the ranking of this command does not."""
+    try:
+        cache.check()
+    except ConfigurationError as error:
+        return str(error)
+    return "can be used"
+
+
 def _print(result: Mapping[str, Any]) -> None:
+    """Print the answer to what was asked; what is installed stands last."""
     console = result_console()
-    console.print(
-        f"secondpass {result['secondpass']}, Python {result['python']}, {result['platform']}\n",
-        markup=False,
-    )
+    if "model" in result:
+        for line in _model_lines(result["model"]):
+            console.print(line)
+        console.print()
+    if "reranker" in result:
+        if "cache" in result["reranker"]:
+            console.print(Text(one_line(f"response cache: {result['reranker']['cache']}")))
+        console.print(_reranker_line(result["reranker"]))
+        for store in result["reranker"].get("stores", ()):
+            size = f"{store['bytes'] / 1e6:,.1f} of {store['max_bytes'] / 1e6:,.0f} MB"
+            access = "" if store["writable"] else ", which is only read"
+            text = f"store {store['path']}: {store['rows']:,} passages, {size}{access}"
+            console.print(Text(one_line(text)))
+        console.print()
+    if "network" in result:
+        table = plain_table("variable", "")
+        for name, is_set in result["network"]["variables"].items():
+            table.add_row(one_line(name), "set" if is_set else "not set")
+        console.print(table)
+        for kind in ("proxies", "certificates", "addresses"):
+            for name, status in result["network"][kind].items():
+                console.print(Text(one_line(f"{name}: {status}")))
+        console.print()
+    about = f"secondpass {result['secondpass']}, Python {result['python']}, {result['platform']}"
+    console.print(Text(about))
     table = plain_table("extra", "", "packages")
     for extra, details in result["extras"].items():
         packages = ", ".join(
             f"{name} {version or 'is missing'}" for name, version in details["packages"].items()
         )
         if details["installed"]:
-            table.add_row(extra, Text("yes", "green"), Text(packages))
+            table.add_row(extra, Text("yes", "green"), packages)
         else:
-            table.add_row(extra, Text("no", "yellow"), Text(f"{details['install']}: {packages}"))
+            table.add_row(extra, Text("no", "yellow"), f"{details['install']}: {packages}")
+    console.print()
     console.print(table)
-    if "network" in result:
-        console.print()
-        table = plain_table("variable", "")
-        for name, is_set in result["network"]["variables"].items():
-            table.add_row(Text(one_line(name)), "set" if is_set else "not set")
-        console.print(table)
-        for kind in ("proxies", "certificates", "addresses"):
-            for name, status in result["network"][kind].items():
-                console.print(Text(one_line(f"{name}: {status}")))
-    if "reranker" in result:
-        console.print()
-        console.print(_reranker_line(result["reranker"]))
-    if "model" in result:
-        console.print()
-        for line in _model_lines(result["model"]):
-            console.print(line)
 
 
 def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from secondpass.cli.console import (
     fail,
     info,
     on_terminal,
     one_line,
-    plain_table,
     print_json,
     result_console,
     warn,
 )
 from secondpass.cli.options import AsJson, Depth, Instruction, RerankerOptions, grouped
+from secondpass.cli.tables import plain_table
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 from secondpass.errors import SecondPassError
@@ -191,5 +190,5 @@ def _print_table(heading: str, rows: Iterable[tuple[str, PlannedStage]]) -> None
             "" if stage.cost is None else in_words(stage.cost, 4),
             "" if stage.seconds is None else in_words(stage.seconds, 4),
         ]
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     result_console().print(table)

@@ -98,12 +98,17 @@ class _Onnx:
         return result
 
 
+def is_reduced(backend: Backend, precision: Precision) -> bool:
+    """Whether a model is run in bfloat16."""
+    return backend == "openvino" and precision == "auto" and has_fast_bfloat16()
+
+
 class _OpenVino:
     backend: Backend = "openvino"
 
     def __init__(self, model: Path | bytes, precision: Precision, threads: int) -> None:
         openvino = import_openvino()
-        reduced = precision == "auto" and has_fast_bfloat16()
+        reduced = is_reduced(self.backend, precision)
         settings: dict[str, Any] = {
             "NUM_STREAMS": threads,
             "INFERENCE_NUM_THREADS": threads,

@@ -1,0 +1,96 @@
+"""Tables on terminals of several widths: no number, rank, id or name is cut."""
+
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from secondpass.cli.tables import FittedTable, plain_table
+from terminals import on_a_terminal, shown_at
+
+WIDTHS = (60, 80, 130)
+LONG = "a long passage about bananas, potassium and other things " * 9
+
+
+def test_the_width_is_that_of_the_terminal(write):
+    """In a process of its own, which asks the terminal and not a variable."""
+    path = write("in.jsonl", [{"id": "banana", "text": LONG}, {"id": "moon", "text": "moon"}])
+    shown = shown_at(60, "rerank", path, "-q", "bananas", "-p", "lexical")
+    assert re.search(r"^# +was +final +id +text$", shown, re.MULTILINE)
+    assert re.search(r"^1 +1 +\d\.\d{4} +banana +a long passage", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rank_id_and_score_are_shown_beside_the_text(write, width):
+    candidates = [{"id": "guide/bananas.md#12", "text": LONG}, {"id": "moon", "text": "moon"}]
+    path = write("in.jsonl", candidates)
+    call = ("rerank", path, "-q", "bananas potassium", "-p", "lexical")
+    lines = on_a_terminal(*call, columns=width).splitlines()
+    heading = next(line for line in lines if line.startswith("#"))
+    assert heading.split() == ["#", "was", "final", "id", "text"]
+    rows = [line for line in lines if re.match(r"\d+ +\d+ +-?\d+\.\d{4} ", line)]
+    assert len(rows) == len(candidates)
+    assert all(cell_len(line) <= width for line in lines)
+    ids = "".join(line[heading.index("id") : heading.index("text")].strip() for line in lines[2:])
+    assert "guide/bananas.md#12" in ids
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_plan_has_every_number(listwise_plan, width):
+    call = ("plan", "-c", listwise_plan, "--candidates", "100")
+    shown = on_a_terminal(*call, columns=width)
+    assert all(cell_len(line) <= width for line in shown.splitlines() if "tokens" not in line)
+    whole = on_a_terminal(*call, columns=300)
+    row = next(line for line in whole.splitlines() if line.startswith("listwise"))
+    assert set(row.split()) <= set(re.split(r"[\s]+|, ", shown))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("command", [("presets",), ("doctor",)])
+def test_names_are_whole(command, width):
+    lines = on_a_terminal(*command, columns=width).splitlines()
+    assert all(cell_len(line) <= width for line in lines)
+    whole = on_a_terminal(*command, columns=1000)
+    names = [line.split()[0] for line in whole.splitlines() if line[:1].islower()]
+    assert [line.split()[0] for line in lines if line[:1].islower()] == names
+
+
+def test_a_number_is_never_folded_and_texts_share_the_rest():
+    table = plain_table("name", "text", numbers=["tokens in, about", "seconds"])
+    table.add_row("n" * 30, "words " * 30, "1,234,567", "0.25")
+    lines = printed(table, 60)
+    assert lines[0].split() == ["tokens"]
+    assert any("1,234,567" in line and line.endswith("0.25") for line in lines)
+    start = next(line.index("text") for line in lines if "text" in line)
+    assert "".join(line[:start].strip() for line in lines[2:]) == "n" * 30
+
+
+def test_a_table_that_does_not_fit_is_printed_as_paragraphs():
+    table = plain_table("name", numbers=["one", "two", "three", ""])
+    table.add_row("lexical", "1,000,000", "", "2,000,000", "7")
+    assert " ".join(printed(table, 30)).split() == (
+        "name lexical, one 1,000,000, three 2,000,000, 7".split()
+    )
+
+
+def test_headings_alone_and_nothing():
+    assert printed(plain_table("name", numbers=["one"]), 60) == ["name  one"]
+    assert printed(FittedTable(), 60) == [""]
+
+
+def printed(table, width):
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+@pytest.fixture
+def listwise_plan(write, unasked):
+    address = unasked.base_url("openai")
+    return write(
+        "listwise.yaml",
+        "method: {type: listwise, llm: {type: openai, model: m, "
+        f"prices: {{input: 1, output: 1}}, base_url: '{address}'}}}}\n",
+    )

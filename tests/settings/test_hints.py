@@ -1,0 +1,183 @@
+"""Code in a hint works when it is pasted, with a value in the place of each `…`."""
+
+import re
+
+import pytest
+import yaml
+
+from command_calls import called
+from haystack_integrations.components.rankers.secondpass import parameters as haystack
+from llama_index.postprocessor.secondpass import parameters as llama_index
+from secondpass import Reranker, SecondPassError
+from secondpass.adapters import parameters as adapters
+from secondpass.settings import registry
+from secondpass_evaluation.judging.grading import _language_model
+
+ADDRESS = "http://127.0.0.1:9"
+LLM = {"type": "openai", "model": "m", "base_url": ADDRESS}
+OWN_API = {
+    "url": ADDRESS,
+    "path": "/rank",
+    "request": {"query": "$query", "documents": "$documents"},
+    "rows": "results",
+    "score": "score",
+}
+OWN = {
+    "model": "m",
+    "api": OWN_API,
+    "base_url": ADDRESS,
+    "llm": LLM,
+    "stages": ["lexical", "lexical"],
+}
+"""What stands for `…` in the setting of this name."""
+NAMES = [
+    *registry.names("methods"),
+    *registry.names_in("rerank_apis"),
+    *registry.names("llms"),
+    *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
+    *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
+]
+
+
+@pytest.fixture(autouse=True)
+def addresses(monkeypatch):
+    """Presets of servers read their address from a variable."""
+    for name in ("INFINITY", "LLAMA_CPP", "TEI", "VLLM", "DECISIONS"):
+        monkeypatch.setenv(f"{name}_URL", ADDRESS)
+
+
+def filled(settings):
+    """Settings with values for `…`."""
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        key: OWN[key] if value in ("…", ...) else filled(value) for key, value in settings.items()
+    }
+
+
+class Pasted:
+    """Makes rerankers as a hint says."""
+
+    from_preset = staticmethod(Reranker.from_preset)
+
+    def __new__(cls, method):
+        return Reranker(filled(method))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_of_another_kind(name):
+    python, in_yaml = re.fullmatch(
+        r"; .*use (Reranker.*\)), or '((?:method|preset): .*)' in a configuration",
+        registry.meaning(name),
+    ).groups()
+    made = eval(python.replace("…", "..."), {"Reranker": Pasted})
+    configured = Reranker.from_config(filled(yaml.safe_load(in_yaml)))
+    assert configured.to_config() == made.to_config()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_of_the_command(name):
+    (use,) = re.findall(r" use (--.*)", registry.meaning(name, as_options=True))
+    options = [
+        f"{key}={OWN[key.rpartition('.')[2]]}" if value == "…" else f"{key}={value}".rstrip("=")
+        for key, _, value in (option.partition("=") for option in use.split())
+    ]
+    told = called("plan", *options, "--candidates", "3", "--json")
+    assert told.code == 0, told.err
+
+
+def test_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rerank.yaml").write_text("method: lexical")
+    for entry in (Reranker, Reranker.from_preset):
+        with pytest.raises(SecondPassError) as caught:
+            entry("rerank.yaml")
+        (use,) = re.findall("use (Reranker.*)", str(caught.value))
+        assert eval(use).to_config()["method"] == {"type": "lexical"}
+
+
+@pytest.mark.parametrize("settings", [{"method": "lexical"}, {"preset": "lexical", "depth": 7}])
+def test_a_whole_configuration(settings):
+    with pytest.raises(SecondPassError) as caught:
+        Reranker(settings)
+    (use,) = re.findall(r"Reranker\.from_config\(…\)", str(caught.value))
+    assert eval(use.replace("…", "settings")).method.name == "lexical"
+
+
+def test_a_setting_of_a_reranker_that_is_ready():
+    reranker = Reranker("lexical")
+    with pytest.raises(AttributeError) as caught:
+        reranker.depth = 3
+    (use,) = re.findall(r"use (reranker\..*)", str(caught.value))
+    assert eval(use.replace("…", "3"), {"reranker": reranker}).depth == 3
+
+
+def test_candidates():
+    reranker = Reranker("lexical")
+    with pytest.raises(SecondPassError) as caught:
+        reranker.rerank("owl", [("owl", 0.5)])
+    (use,) = re.findall(r"{.*}", str(caught.value))
+    candidate = eval(use.replace("…", "'owl'", 1).replace("…", "0.5"))
+    assert reranker.rerank("owl", [candidate])[0].candidate.score == 0.5
+    with pytest.raises(SecondPassError) as caught:
+        reranker.rerank("owl", [{"title": "owl"}])
+    (fields,) = re.findall(r"such as (\[.*\])", str(caught.value))
+    reranker = Reranker("lexical", render={"fields": yaml.safe_load(fields)})
+    assert reranker.rerank("owl", [{"title": "owl"}]).report.status == "ok"
+
+
+FRAGMENTS = sorted(
+    {
+        found
+        for table in (
+            adapters._INSTEAD,
+            haystack.INSTEAD,
+            llama_index.INSTEAD,
+            llama_index._INSTEAD_OF_KWARGS,
+        )
+        for text in table.values()
+        for found in re.findall(r"write ({.*})", text)
+    }
+)
+VALUES = {
+    **OWN,
+    "retries": 1,
+    "prompt": "query: ",
+    "instruction": "Prefer owls.",
+    "cache_folder": "cache",
+    "timeout": 3,
+    "window": 5,
+    "query_prefix": "query: ",
+    "prefix": "passage: ",
+}
+OPEN = {
+    "'options': {…}": "'options': {'a': 1}",
+    "'render': {…}": "'render': {'fields': ['text']}",
+    "'type': 'tiers', …": "'type': 'tiers', 'field': 'kind', 'tiers': ['a']",
+    "'type': 'diverse', …": "'type': 'diverse'",
+}
+"""Mappings of which a hint shows the beginning."""
+BASE = {
+    "endpoint": {"type": "endpoint", "api": "tei", "base_url": ADDRESS},
+    "listwise": {"type": "listwise", "llm": LLM},
+    "cross_encoder": {"type": "cross_encoder"},
+}
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS)
+def test_settings_in_place_of_a_parameter_of_another_library(fragment):
+    """They are part of a configuration whose method has what it requires."""
+    code = fragment
+    for beginning, whole in OPEN.items():
+        code = code.replace(beginning, whole)
+    code = re.sub(r"'(\w+)': …", lambda found: f"'{found[1]}': {VALUES[found[1]]!r}", code)
+    settings = eval(code)
+    method = settings.get("method", {"type": "cross_encoder"})
+    Reranker.from_config({**settings, "method": {**BASE[method["type"]], **method}})
+
+
+def test_a_configuration_that_can_judge():
+    with pytest.raises(SecondPassError) as caught:
+        _language_model(Reranker("lexical"))
+    (use,) = re.findall(r"such as ({.*})", str(caught.value))
+    assert _language_model(Reranker.from_config(filled(yaml.safe_load(use))))
