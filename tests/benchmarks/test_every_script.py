@@ -56,6 +56,7 @@ RUNS = {
     "benchmarks.job_scaling": Run(
         "--preset lexical --queries 48 --candidates 5 --rounds 1", "ends", "ray"
     ),
+    "benchmarks/interrupts.py": Run("--interrupts 48", "ends"),
     "benchmarks/judging.py": Run("--data {data} --simulations 2 --queries 60", "ends"),
     "benchmarks.known_answers": Run("--heads 2 --models 2"),
     "benchmarks/languages.py": Run("--pages {pages} --languages de", "ends"),

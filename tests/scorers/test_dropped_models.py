@@ -28,14 +28,20 @@ def folders(tmp_path_factory, folder):
     }
 
 
+def cross_encoder(name, **settings):
+    return lambda folders: CrossEncoderScorer(folders[name], known_answers=False, **settings)
+
+
 SCORERS = {
     "embedded": lambda _folders: EmbeddedScorer(remember=2),
-    "onnx": lambda folders: CrossEncoderScorer(folders["classifier"], backend="onnx"),
-    "openvino": lambda folders: CrossEncoderScorer(folders["classifier"], backend="openvino"),
-    "torch": lambda folders: CrossEncoderScorer(folders["classifier"], backend="torch"),
-    "late interaction": lambda folders: LateInteractionScorer(folders["late interaction"]),
-    "family": lambda folders: CrossEncoderScorer(folders["family"], trust_remote_code=False),
-    "list": lambda folders: CrossEncoderScorer(folders["list"], trust_remote_code=True),
+    "onnx": cross_encoder("classifier", backend="onnx"),
+    "openvino": cross_encoder("classifier", backend="openvino"),
+    "torch": cross_encoder("classifier", backend="torch"),
+    "family": cross_encoder("family"),
+    "list": cross_encoder("list", trust_remote_code=True),
+    "late interaction": lambda folders: LateInteractionScorer(
+        folders["late interaction"], known_answers=False
+    ),
 }
 
 
@@ -52,7 +58,6 @@ def _no_collection():
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_model_is_released_with_its_scorer(name, limits, folders):
     scorer = SCORERS[name](folders)
-    scorer.known_answers = False
     Reranker(scorer, limits=limits).rerank("cat", TEXTS)
     lazy = scorer._pairs if isinstance(scorer, CrossEncoderScorer) else scorer._engine
     engine = getattr(lazy.loaded, "engine", lazy.loaded)

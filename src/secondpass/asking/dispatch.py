@@ -197,7 +197,7 @@ class PendingQuestion:
                     await asyncio.sleep(pause)
                 else:
                     return self.failed(error)
-                self.issues.append(error)
+                self.issues.append(error.with_traceback(None))
                 continue
             except NestedCallError:  # raised by the slots; _call() translates that of the service
                 raise
@@ -210,7 +210,7 @@ class PendingQuestion:
                 if not repairs or not repairable:
                     return self.failed(error)
                 repairs -= 1
-                self.issues.append(error)
+                self.issues.append(error.with_traceback(None))
                 request = repair_prompt(self.question, completion, error)
             except _RAISED_BY_READERS as error:
                 # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
@@ -219,7 +219,8 @@ class PendingQuestion:
                 return self.failed(ReplyError(message, repairable=False))
 
     def failed(self, error: MethodError) -> Answer[Any]:
-        return Answer(error=error, troubles=tuple(self.issues))
+        # Without its frames, which hold this question: a cycle would keep the texts alive.
+        return Answer(error=error.with_traceback(None), troubles=tuple(self.issues))
 
     async def _complete(self, request: Any) -> Completion:
         """Send one request when a slot is free and the service may be asked."""

@@ -12,8 +12,10 @@ waits by this module, and hands work over by one call written in C.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from _thread import start_new_thread
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -23,6 +25,9 @@ T = TypeVar("T")
 
 _Jobs: TypeAlias = "SimpleQueue[Callable[[], object]]"
 
+_LONGEST = 0.5
+"""Seconds of one wait in C. A signal that comes just before it, or on Windows during it, is handled
+only after it."""
 _MAX_IDLE = 32
 _idle: list[_Jobs] = []
 """Queues of the threads that wait for work. They are reused, because a new thread costs time."""
@@ -41,9 +46,14 @@ def received(queue: SimpleQueue[T], seconds: float | None = None) -> T:
     Raises:
         Empty: there is none in time.
     """
-    if seconds is None or seconds >= threading.TIMEOUT_MAX:
-        return queue.get()
-    return queue.get(timeout=max(0.0, seconds))
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    while True:
+        left = until - time.monotonic()
+        try:
+            return queue.get(timeout=max(0.0, min(left, _LONGEST)))
+        except Empty:
+            if left <= _LONGEST:
+                raise
 
 
 class Signal:

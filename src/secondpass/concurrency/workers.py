@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
 from secondpass.concurrency.left_behind import Call, process_exits
-from secondpass.concurrency.waiting import Service, start
+from secondpass.concurrency.waiting import Service, received, start
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def uninterrupted(function: Callable[[], T]) -> T:
         start(lambda: outcomes.put(Outcome(partial(context.run, function))))
     except RuntimeError:  # the system starts no more threads
         return function()
-    return outcomes.get().result()
+    return received(outcomes).result()
 
 
 class Worker:
@@ -93,7 +93,7 @@ class Worker:
         """
         outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
         self.submit(lambda: outcomes.put(Outcome(function)))
-        return outcomes.get().result()
+        return received(outcomes).result()
 
 
 def _work(jobs: _Jobs) -> None:
@@ -127,8 +127,8 @@ def in_threads(
             start(work)
             started += 1
         for outcome in outcomes:
-            yield outcome.get().result()
+            yield received(outcome).result()
     finally:
         jobs.clear()
         for _ in range(started):
-            ended.get()
+            received(ended)

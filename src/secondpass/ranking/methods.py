@@ -55,7 +55,8 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     try:
         judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
-        failure, cause = error, error.__cause__
+        # Its frames hold what it is part of: a cycle would keep the texts and the model alive.
+        failure, cause = error.with_traceback(None), error.__cause__
     except GeneratorExit:  # the plan is closed
         raise
     except BaseException as error:
@@ -73,7 +74,10 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     if cause is not None:
         task.call.raised(cause, "the method")
     task.call.ended(started, failure)
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure, cause  # this frame is one of those of its traceback
 
 
 def checked(judgement: Judgement, task: Task) -> Judgement:
