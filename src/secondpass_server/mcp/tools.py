@@ -65,8 +65,8 @@ class Outcome(BaseModel):
         "`unchanged` (the order is that of the input)."
     )
     degraded_by: list[str] = Field(
-        description="`fallback` (another method gave the order), `language` (the texts are not "
-        "English) or `original` (for another reason: the order of the input has a weight), "
+        description="`fallback` (another method gave the order), `language` (query or texts are "
+        "not English) or `original` (for another reason: the order of the input has a weight), "
         "`doubtful` (the model may be unfit), `stage` (a part of the method failed)."
     )
     method: str | None = Field(description="What gave the order; null if nothing did.")
