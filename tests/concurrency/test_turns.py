@@ -4,6 +4,7 @@ import heapq
 import itertools
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,8 @@ COSTS = {
     "rate": lambda pairs: 0.001 * pairs,
     "mixed": lambda pairs: 0.01 + 0.0005 * pairs,
 }
+RUNNING = SimpleNamespace(is_running=lambda: True)
+"""The event loop of all rankings: a thread would be in one turn at a time."""
 LENGTHS = {"20": [20], "100": [100], "1 to 100": [1, 5, 20, 50, 100]}
 
 
@@ -90,7 +93,15 @@ class Simulation:
 
         ranking.number = number
         try:
-            ranking.turn = ranking.sharing.take(lambda: ranking.claim, most, begin, None, self._now)
+            ranking.turn = ranking.sharing.turn(
+                lambda: ranking.claim,
+                most,
+                begin,
+                lambda: ranking,
+                loop=RUNNING,
+                now=self._now,
+            )
+            ranking.sharing.turns.take(ranking.turn, self._now)
         except OverloadedError:
             ranking.refused = True
             ranking.sharing.end()
@@ -206,7 +217,7 @@ def test_an_interrupted_call_is_no_fast_one():
     turns.admission.cost.learn(20, 0.02)
     claim = Claim(0.01, asked=0.0)
     assert turns.enter(claim, 20, 0.0)
-    turn = Turn(claim, 0, 20, 32, lambda: None)
+    turn = Turn(claim, 0, 20, 32, lambda: None, lambda: claim)
     turns.take(turn, 0.009)
     turns.end(turn, 0.01, interrupted=True)
     assert turns.admission.cost.seconds(turn.pairs) == pytest.approx(0.001 * turn.pairs)
