@@ -9,7 +9,6 @@ import typer
 
 from secondpass.cli.shared import (
     AsJson,
-    counted,
     info,
     one_line,
     print_json,
@@ -17,6 +16,7 @@ from secondpass.cli.shared import (
     warn,
     write,
 )
+from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize

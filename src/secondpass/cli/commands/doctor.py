@@ -91,7 +91,7 @@ def doctor(
         except ConfigurationError as error:
             result["reranker"] = {"runs": False, "reason": str(error)}
     if config is not None:
-        result["reranker"] = _run_reranker(config)
+        result["reranker"] = _run_reranker(config, configured)
     if network:
         result["network"] = check_network(config)
     if model is not None:
@@ -144,12 +144,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
+def _run_reranker(config: Mapping[str, Any], configured: RerankerOptions) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
         # Issues are printed, not logged. A cached answer would hide a service that is down.
-        reranker = load({**config, "log_level": "debug"}).changed(cache=None)
+        with configured.naming_file():
+            reranker = load({**config, "log_level": "debug"}).changed(cache=None)
         result["made"] = True
         try:
             reranker.warm_up()
