@@ -55,7 +55,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/llm_overhead.py
 	$(BIN)/python benchmarks/response_cache.py
-	$(BIN)/python benchmarks/remembered.py
+	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/command_memory.py
 	$(BIN)/python benchmarks/diversity.py --times
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
@@ -87,6 +87,7 @@ clean:
 	rm -rf $(VENV) build site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
 	@touch $@

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from observed import EMBEDDED, LEXICAL, add_options, observe
+from observed import EMBEDDED, LEXICAL, add_options, observe, rankings_of
 
 from secondpass import Reranker
 from secondpass.ranking.scoring import rerank_scores_alone
@@ -155,7 +155,7 @@ def measure(
     observed = observe(folder, cache)
     reranker = Reranker.from_config(METHODS[label])
     try:
-        rankings = observed.rankings(label, reranker)
+        rankings = rankings_of(observed, label, reranker)
         found, _ = samples(rankings, observed.suite.qrels, observed.suite.queries, lowest)
         without = None
         if not rerank_scores_alone(reranker.method):
@@ -191,7 +191,7 @@ HEADERS = {
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
+    add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en")
     parser.add_argument("--splits", type=int, default=SPLITS, help="random halves per collection")
     parser.add_argument(
         "--methods", nargs="+", default=["embedded"], choices=[*METHODS], help="methods to measure"

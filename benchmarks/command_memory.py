@@ -41,12 +41,14 @@ def write_requests(path: Path, queries: int, candidates: int = CANDIDATES) -> Pa
 def peak(path: Path, output: Path) -> float:
     """Peak of the resident memory of the command, in MB."""
     command = [sys.executable, "-m", "secondpass", "rerank", str(path), "--preset", "lexical"]
-    with output.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+    command.append("--strict")
+    messages = output.with_suffix(".stderr")
+    with output.open("wb") as file, messages.open("wb") as errors:
+        process = subprocess.Popen(command, stdout=file, stderr=errors)
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if status:
-        raise SystemExit(f"the command ended with {process.returncode}")
+        raise SystemExit(f"{messages.read_text()}the command ended with {process.returncode}")
     return used.ru_maxrss * 1024 / 1e6
 
 

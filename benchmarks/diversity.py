@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from checked import check
 from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
@@ -49,7 +50,7 @@ ORDERINGS: Mapping[str, Mapping[str, Any] | None] = {
             "type": "diverse",
             "similarity": similarity,
             "relevance": relevance,
-            "remember": 20_000,
+            "memory_mb": 400,
         }
         for similarity in ("words", "embedded")
         for relevance in (0.9, 0.7, 0.5)
@@ -135,7 +136,7 @@ def main() -> None:
         print_times()
         return
     stage = next(first_stages(parsed.data, stemmed=False))
-    reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)
+    reranker = Reranker({"type": "embedded", "memory_mb": 400}, depth=None)
     plain = {
         query: reranker.rerank(text, stage.candidates[query][:100])
         for query, text in stage.queries.items()
@@ -144,6 +145,8 @@ def main() -> None:
         kind: [(reranker.rerank(text, found), topic) for text, found, topic in lists(stage, kind)]
         for kind in ("duplicates", "two topics")
     }
+    for ranking in (*plain.values(), *(one for found in mixed.values() for one, _ in found)):
+        check(ranking.report)
     print("| ordering | as they are | duplicates | different ones | two topics | both in 5 |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, settings in ORDERINGS.items():
@@ -200,6 +203,8 @@ def print_times() -> None:
         rankings = [
             reranker.rerank("names of modules", passages(count, 60, draw)) for _ in range(lists)
         ]
+        for ranking in rankings:
+            check(ranking.report)
         milliseconds = 1e3 * seconds_of(order, rankings)
         print(f"| `{similarity}` | {count:,} | {milliseconds:,.0f} |", flush=True)
 

@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from observed import EMBEDDED, LEXICAL, add_options, observe
+from checked import check
+from observed import EMBEDDED, LEXICAL, add_options, observe, rankings_of
 from quality import first_stages
 
 import secondpass
@@ -102,7 +103,8 @@ def rank(
             values = [scores[query][str(candidate.id)] for candidate in candidates]
             values = values if change is None else change(query, values, generator)
             stored.scores = None if generator.random() < failing else values
-            reranker.rerank(query, candidates)
+            ranking = reranker.rerank(query, candidates)
+            check(ranking.report, {"timeout"} if stored.scores is None else ())
             rows[query] = observer.last
     return rows
 
@@ -116,7 +118,7 @@ def days_of(rows: Iterable[Row]) -> Days:
 
 def scores_of(observations: Observations, name: str, config: Mapping[str, Any]) -> Scores:
     reranker = Reranker.from_config(config)
-    rankings = observations.rankings(name, reranker)
+    rankings = rankings_of(observations, name, reranker, {"not_english", "text_truncated"})
     reranker.close()
     return {
         query: {str(item.id): item.final_score or 0.0 for item in ranking}
@@ -293,6 +295,7 @@ def cost(observations: Observations, rounds: int) -> None:
     stored = Stored()
     stored.scores = [((index * 37) % 101) / 101 for index in range(len(candidates))]
     reranker = Reranker(stored, blend=BLEND)
+    check(reranker.rerank(query, candidates).report)
     seconds = {False: math.inf, True: math.inf}
     with tempfile.TemporaryDirectory() as folder:
         monitor = Monitor(folder, every=3_600)

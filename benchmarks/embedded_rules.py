@@ -197,7 +197,9 @@ def table(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     add_data(parser)
-    folders = present(parser.parse_args().data, SETS)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
+    arguments = parser.parse_args()
+    folders = present(arguments.data, arguments.sets)
     runs = [Run(stage) for folder in folders for stage in first_stages(folder, stemmed=True)]
     names = [run.name for run in runs]
 

@@ -95,10 +95,13 @@ def main() -> None:
         default=Path(__file__).parents[2] / "shared" / "data",
         help="folder with trec-dl19",
     )
+    parser.add_argument("--passages", type=int, default=100, help="number of passages")
     parser.add_argument("--rounds", type=int, default=7, help="the table has medians over them")
     arguments = parser.parse_args()
     lines = (arguments.data / "trec-dl19" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-    texts = [json.loads(line)["text"] for line in random.Random(1).sample(lines, 100)]
+    texts = [
+        json.loads(line)["text"] for line in random.Random(1).sample(lines, arguments.passages)
+    ]
     ours = {
         f"secondpass, {backend}, {precision}": MiniLM(
             threads=1, backend=backend, precision=precision

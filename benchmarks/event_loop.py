@@ -33,6 +33,7 @@ from secondpass import Reranker
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from benchmarks.checked import check
 from benchmarks.speed.concurrency import longest_stall
 from misbehaving_replies import (
     GRADED,
@@ -119,6 +120,7 @@ def scored(config: dict[str, Any]) -> tuple[Work, Work]:
     texts = [one.node.get_content() for one in candidates]
     reranker = Reranker.from_config({**config, "depth": None})
     postprocessor = SecondPassRerank(reranker)
+    check(postprocessor.rerank_nodes(candidates, QUERY)[1])
     scorer: Any = reranker.method
     scorer = getattr(scorer, "scorer", scorer)
 
@@ -136,7 +138,7 @@ def with_model(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Wo
     candidates = nodes()
     llm = make(script=script, form=form)
     postprocessor = SecondPassRerank({"method": {"type": form.name}}, llm=llm)
-    postprocessor.postprocess_nodes(candidates, query_str=QUERY)
+    check(postprocessor.rerank_nodes(candidates, QUERY)[1])
     # The model receives messages; turning them into a prompt is its own work.
     sent = [[ChatMessage(role="user", content=prompt)] for prompt in llm.sent]
 
@@ -160,9 +162,9 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
     import tiny_models
 
     model = str(tiny_models.write_classifier(folder / "model"))
-    cross_encoder = {"type": "cross_encoder", "model": model}
+    cross_encoder = {"type": "cross_encoder", "model": model, "known_answers": False}
     yield "a tiny cross-encoder", scored({"method": cross_encoder}), "its own"
-    embedded = {"type": "embedded", "remember": 0}
+    embedded = {"type": "embedded", "memory_mb": 0}
     yield "the embedding model", scored({"method": embedded}), "its own"
     for load_name in ("none", "a busy thread"):
         yield "`graded`, asynchronous model", with_model(GRADED, Waiting, 1, 5), load_name
@@ -171,7 +173,11 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="the table has medians over them"
+    )
+    measured_rounds = parser.parse_args().rounds
     logging.disable(logging.CRITICAL)
     print("| longest stall, ms | load | reranking | idle | ratio of medians | worst of each |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
@@ -182,7 +188,7 @@ def main() -> None:
                 for work in (ours, idle):
                     runner.run(longest_stall(work))
                 gc.collect()
-                for _ in range(ROUNDS):
+                for _ in range(measured_rounds):
                     for work, stalls in worst.items():
                         stalls.append(1000 * runner.run(longest_stall(work)))
             with_us, alone = (statistics.median(worst[work]) for work in (ours, idle))

@@ -1,13 +1,17 @@
 """Measures a stranger's first minutes: from an empty environment to an evaluation of own questions.
 
 Starts in an empty folder without pip's cache, as a newcomer does, with wheels that are built
-beforehand. Runs the README's install lines, its first example and its commands as they are printed.
+beforehand. Runs the README's install lines, as they are after a release, its first example, and its
+commands as they are printed.
 Then the stranger's own documents: the pages of docs/ and the descriptions of all installed packages
 are indexed, and ten questions about them are searched, reranked and evaluated. Needs an idle
 machine and the package index. Fails if it takes more than five minutes, or if torch is installed.
 
     python benchmarks/first_steps.py
     python benchmarks/first_steps.py --readme        only the README, as `make check-wheels` runs it
+    python benchmarks/first_steps.py --demo          only `make demo`, in a new clone of this commit
+
+With pip's cache filled, the last one takes what `make demo` takes beside the downloads.
 """
 
 from __future__ import annotations
@@ -24,6 +28,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+from install_lines import written
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -71,11 +79,15 @@ def steps_of(page: str) -> list[tuple[str, str]]:
 
     Args:
         page: the README. Its console blocks count if they run `secondpass`, or come before the
-            first example.
+            first example; lines that need a clone do not.
     """
     steps: list[tuple[str, str]] = []
     for language, code in FENCE.findall(page):
-        lines = code.splitlines()
+        lines = [
+            written(line, released=True)
+            for line in code.splitlines()
+            if not line.startswith(("git ", "make ", ". "))
+        ]
         first_example = all(kind == "console" for kind, _ in steps)
         is_ours = first_example or any(line.startswith("secondpass ") for line in lines)
         if language == "console" and is_ours:
@@ -135,6 +147,18 @@ def run(name: str, command: list[str], folder: Path, environment: Mapping[str, s
     return seconds
 
 
+def make_demo() -> None:
+    """Print the seconds of `make demo` in a new clone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "secondpass"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        started = time.perf_counter()
+        command = ["make", "demo", f"PYTHON={sys.executable}"]
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+        print(f"make demo: {time.perf_counter() - started:.0f} s")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -144,7 +168,11 @@ def main() -> int:
         "--wheels", metavar="FOLDER", type=Path, help="install these wheels instead of new ones"
     )
     parser.add_argument("--readme", action="store_true", help="run only the README")
+    parser.add_argument("--demo", action="store_true", help="run only `make demo`, in a new clone")
     parsed = parser.parse_args()
+    if parsed.demo:
+        make_demo()
+        return 0
     steps = steps_of((ROOT / "README.md").read_text(encoding="utf-8"))
     if not parsed.readme:
         steps += [("python", PACKAGES), *(("console", line) for line in OWN)]

@@ -17,6 +17,7 @@ names a collection to use instead.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import tempfile
@@ -94,7 +95,8 @@ def measure(preset: str, options: argparse.Namespace) -> None:
         for found in runs.values()
     )
     ratios = [one.seconds / two.seconds for one, two in zip(runs[1], runs[2], strict=True)]
-    by_cpu = 2 * one.workers / (two.workers + two.driver + two.others)
+    used = two.workers + two.driver + two.others  # nothing, if the job ends between two samples
+    by_cpu = 2 * one.workers / used if used else math.nan
     print(
         f"| `{preset}` | {1 / one.seconds:.1f}, {1 / two.seconds:.1f} "
         f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) "

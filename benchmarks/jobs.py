@@ -98,7 +98,17 @@ def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float
     text = messages.read_text(errors="replace")
     if driver.returncode:
         raise SystemExit(text)
+    check_rankings(output)
     return Run(began, seconds, found, totals)
+
+
+def check_rankings(output: Path) -> None:
+    """Exit unless all rankings of a job's output are ``ok``."""
+    for part in output.glob("part-*.jsonl"):
+        with part.open(encoding="utf-8") as lines:
+            for line in lines:
+                if (status := json.loads(line)["report"]["status"]) != "ok":
+                    raise SystemExit(f"a ranking of {part.name} is {status}")
 
 
 def sample(

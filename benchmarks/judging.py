@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from observed import EMBEDDED, add_options, observe
+from observed import EMBEDDED, add_options, observe, rankings_of
 
 from secondpass import Reranker
 from secondpass_evaluation import corrected_mean, evaluate, ranking_to_run
@@ -72,7 +72,7 @@ def collection(folder: Path, cache: Path | None) -> Collection:
     """The pools of a collection, with the judgements of its assessors."""
     observed = observe(folder, cache)
     reranker = Reranker.from_config(EMBEDDED)
-    rankings = observed.rankings("embedded", reranker)
+    rankings = rankings_of(observed, "embedded", reranker)
     reranker.close()
     if observed.journal is not None:
         observed.journal.close()

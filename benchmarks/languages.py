@@ -25,6 +25,7 @@ from statistics import mean
 from typing import Any
 from xml.etree import ElementTree
 
+from checked import check
 from quality import MEASURE, SETS, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
@@ -93,7 +94,7 @@ def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> N
     settings = {"depth": 50, "blend": {"original": 0.2, "normalize": "minmax"}}
     rerankers = {
         name: Reranker.from_config(
-            {"method": {"type": "embedded", "language": name, "remember": 2000}, **settings}
+            {"method": {"type": "embedded", "language": name, "memory_mb": 40}, **settings}
         )
         for name in ("lean", "auto")
     }
@@ -111,6 +112,8 @@ def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> N
                 query: reranker.rerank(text, stage.candidates[query])
                 for query, text in stage.queries.items()
             }
+            for ranking in rankings.values():
+                check(ranking.report, {"not_english", "text_truncated"})
             after = evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
             gains.append(f"{after - before:+.3f}")
         print(

@@ -16,7 +16,7 @@ import argparse
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,28 +178,28 @@ def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -
     return first != retrieved and (not stated or as_stated != stated)
 
 
-def table() -> str:
+def table(cases: Sequence[Case] = CASES) -> str:
     """What each reranker returns in each case, as Markdown."""
     kept = dict.fromkeys(COLUMNS, 0)
     right = dict.fromkeys(COLUMNS, 0)
-    cases = dict.fromkeys(COLUMNS, 0)
+    counts = dict.fromkeys(COLUMNS, 0)
     lines = ["| reply | " + " | ".join(column.name for column in COLUMNS) + " |"]
     lines.append("| --- |" + " --- |" * len(COLUMNS))
-    for case in CASES:
+    for case in cases:
         cells = []
         for column in COLUMNS:
             if column.form in case.without:
                 cells.append("n/a")
                 continue
             outcomes = [outcome_of(case, column, asynchronous) for asynchronous in MODES]
-            cases[column] += 1
+            counts[column] += 1
             kept[column] += all(one.kept for one in outcomes)
             right[column] += all(one.kept and not one.misread for one in outcomes)
             texts = list(dict.fromkeys(map(str, outcomes)))
             cells.append(texts[0] if len(texts) == 1 else f"{texts[0]}; async: {texts[1]}")
         lines.append(f"| {case.name} | " + " | ".join(cells) + " |")
     for name, count in (("every node returned once", kept), ("… and no order misread", right)):
-        cells = [f"**{count[column]} of {cases[column]}**" for column in COLUMNS]
+        cells = [f"**{count[column]} of {counts[column]}**" for column in COLUMNS]
         lines.append(f"| **{name}** | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -207,15 +207,18 @@ def table() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--docs", action="store_true", help="also write docs/data/tables.md")
-    docs = parser.parse_args().docs
+    parser.add_argument("--cases", type=int, help="only the first of them", metavar="N")
+    arguments = parser.parse_args()
+    if arguments.docs and arguments.cases is not None:
+        parser.error("--docs writes all cases")
     logging.disable(logging.CRITICAL)
     for column in COLUMNS:
         for asynchronous in MODES:
             found = outcome_of(HONEST, column, asynchronous)
             assert found.numbers == tuple(ALL), f"{column.name} cannot rank correct replies"
-    faults = table()
+    faults = table(CASES[: arguments.cases])
     print(faults)
-    if docs:
+    if arguments.docs:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(
             f"{before}{BEGIN}\n{faults}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8"

@@ -39,6 +39,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.checked import check
 from benchmarks.speed.plots import COLOURS, figure
 
 from secondpass import Ranking, Reranker
@@ -54,6 +55,8 @@ LATE = 0.05  # seconds
 ALONE = 6
 LOADS = "0.5,1,2,4"
 LISTS = 64
+LIMITED = {"abandoned_calls", "deadline", "overloaded"}
+"""Issues that limits cause under load."""
 RATE, BURST = 10.0, 10.0  # requests a second
 
 
@@ -80,9 +83,6 @@ class Model:
         time.sleep(PAIR * len(pairs))
         self.pairs += len(pairs)
         return [pair.score for pair in pairs]
-
-    def truncated(self, _query: str, _passages: list[str]) -> list[int]:
-        return []
 
 
 class EngineScorer:
@@ -157,6 +157,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(ranking: Ranking, seconds: float) -> Outcome:
+    check(ranking.report, LIMITED)
     refused = any(issue.code == "overloaded" for issue in ranking.report.issues)
     scored = frozenset(item.position for item in ranking if item.status == "scored")
     return Outcome(seconds, None if refused else scored, ndcg([item.text for item in ranking]))
@@ -266,12 +267,15 @@ async def through_server(reranker: Reranker, limit: str) -> Any:
         if "results" not in content:
             raise SystemExit(f"the server answered {content}")
         order = [texts[row["index"]] for row in content["results"]]
-        issues = re.search(r"secondpass-issues: (.*)", headers)
+        named = re.search(r"secondpass-issues: (.*)", headers)
+        issues = set(named[1].strip().split(", ")) if named else set()
+        if "secondpass-status: ok" not in headers and not (issues and issues <= LIMITED):
+            raise SystemExit(f"the server answered {headers}")
         done = re.search(r"secondpass-depth: (\d+)/", headers)
         depth = int(done[1]) if done else 0  # the first ones: scores come in that order
         if counted is not None:
             counted.pairs += depth
-        refused = issues is not None and "overloaded" in issues[1]
+        refused = "overloaded" in issues
         return Outcome(taken, None if refused else frozenset(range(depth)), ndcg(order))
 
     try:
@@ -315,12 +319,14 @@ async def cell(
     draw = random.Random(count)
     length = 10 if scorer == "minilm" else 1
     lists = [candidates(count, draw, length) for _ in range(LISTS)]
-    reranker.rerank("q", lists[0])
+    check(reranker.rerank("q", lists[0]).report)
     capacity = THREADS / PAIR
     if counted is None:
         began = time.perf_counter()
-        reranker.rerank_many([("q", texts) for texts in lists])
+        rankings = reranker.rerank_many([("q", texts) for texts in lists])
         capacity = LISTS * count / (time.perf_counter() - began)
+        for ranking in rankings:
+            check(ranking.report)
     async with WAYS[way](reranker, limit) as send:
         alone = [(await send(lists[number], 30.0)).seconds for number in range(10)][1:]
         allowed = ALONE * statistics.median(alone)
@@ -484,6 +490,7 @@ def main() -> None:
     parser.add_argument("--limits", default="deadline,target")
     parser.add_argument("--candidates", default="20,100")
     parser.add_argument("--loads", default=LOADS)
+    parser.add_argument("--out", type=Path, default=BUILD, help="folder of load.json and load.svg")
     parser.add_argument("--before", help="folder of another checkout")
     parser.add_argument("--llm", action="store_true")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -503,9 +510,9 @@ def main() -> None:
     print("| " + " | ".join("---" for _ in COLUMNS) + " |")
     rows = {"before": before(options)} if options.before else {}
     rows["after"] = measure(options)
-    BUILD.mkdir(exist_ok=True)
-    (BUILD / "load.json").write_text(json.dumps(rows, indent=1))
-    draw_plot(BUILD / "load.svg", rows)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "load.json").write_text(json.dumps(rows, indent=1))
+    draw_plot(options.out / "load.svg", rows)
     asyncio.run(rate_limited(options.seconds))
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import random
 
+from checked import check
 from quality import MEASURE, FirstStage, add_data, first_stages, present
 
 from secondpass import Candidate, Ranking, Reranker
@@ -70,7 +71,10 @@ def quality(stage: FirstStage, rankings: dict[str, Ranking]) -> float:
 
 def rank_all(reranker: Reranker, stage: FirstStage, candidates: dict[str, list[Candidate]]):
     texts = [(stage.queries[query], found) for query, found in candidates.items()]
-    return dict(zip(candidates, reranker.rerank_many(texts), strict=True))
+    rankings = reranker.rerank_many(texts)
+    for ranking in rankings:
+        check(ranking.report, {"text_truncated"})
+    return dict(zip(candidates, rankings, strict=True))
 
 
 def main() -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from checked import check
 from quality import RETRIEVED, first_stages
 
+from secondpass import Ranking, Reranker
 from secondpass_evaluation import make_suite
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.observations import Observations
 
-EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "remember": 20_000}}
+EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "memory_mb": 400}}
 LEXICAL: Mapping[str, Any] = {"method": {"type": "lexical"}}
 
 
@@ -31,6 +33,16 @@ def observe(folder: Path, cache: Path | None, depth: int = RETRIEVED) -> Observa
         cache.mkdir(parents=True, exist_ok=True)
         journal = Journal(cache / f"{folder.name}.jsonl")
     return Observations(suite, behind="given", depth=depth, journal=journal, progress=_show)
+
+
+def rankings_of(
+    observed: Observations, name: str, reranker: Reranker, expected: Collection[str] = ()
+) -> dict[str, Ranking]:
+    """The ranking of each query, which is ``ok`` but for the expected issues."""
+    rankings = observed.rankings(name, reranker)
+    for ranking in rankings.values():
+        check(ranking.report, expected)
+    return rankings
 
 
 def add_options(parser: argparse.ArgumentParser, *sets: str) -> None:

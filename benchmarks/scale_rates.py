@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import checked
 from benchmarks.speed import workloads
 from benchmarks.speed.machine import describe
 
@@ -77,8 +78,7 @@ def measure(build: Callable[[], Reranker], requests: Requests) -> tuple[float, f
 def check(reranker: Reranker, requests: Requests) -> None:
     for start in range(0, len(requests), 64):
         for ranking in reranker.rerank_many(requests[start : start + 64]):
-            if ranking.report.status != "ok":
-                raise SystemExit(f"{ranking.report}")
+            checked.check(ranking.report)
 
 
 def measure_files(requests: Requests) -> tuple[float, float, float, float]:

@@ -306,7 +306,7 @@ def median_outcome(cluster: Cluster, work: Work, seeds: int) -> Outcome:
     return sorted(outcomes, key=lambda outcome: outcome.makespan)[seeds // 2]
 
 
-def sweep() -> dict[str, list[tuple[Work, Outcome]]]:
+def sweep(pairs: int, seeds: int) -> dict[str, list[tuple[Work, Outcome]]]:
     """Outcomes by condition, for each block size."""
     found: dict[str, list[tuple[Work, Outcome]]] = {}
     for name, changes in CONDITIONS.items():
@@ -315,9 +315,9 @@ def sweep() -> dict[str, list[tuple[Work, Outcome]]]:
             differs = {"row_variation": 1.0, "block_spread": 0.15} if changes else {}
             row_seconds = CANDIDATES / PAIRS_PER_SECOND
             work = Work(
-                PAIRS // CANDIDATES, block_rows, row_seconds, block_overhead=0.02, **differs
+                pairs // CANDIDATES, block_rows, row_seconds, block_overhead=0.02, **differs
             )
-            found[name].append((work, median_outcome(replace(CLUSTER, **changes), work, SEEDS)))
+            found[name].append((work, median_outcome(replace(CLUSTER, **changes), work, seeds)))
     return found
 
 
@@ -363,8 +363,10 @@ def main() -> None:
     parser.add_argument(
         "--plot", type=Path, default=Path("build/scale-blocks.png"), help="file of the plot"
     )
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of the job")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="medians are over them")
     options = parser.parse_args()
-    found = sweep()
+    found = sweep(options.pairs, options.seeds)
     print_tables(found)
     options.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(found, options.plot)

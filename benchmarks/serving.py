@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import checked
 from benchmarks.jobs import cpu_seconds
 from benchmarks.speed import workloads
 from benchmarks.speed.worker import peak_memory
@@ -208,6 +209,8 @@ def measure(preset: str, requests: Requests) -> dict[str, float]:
     clients = Clients(requests)
     with Server(preset) as server:
         expected = reranker.rerank_many(requests)
+        for ranking in expected:
+            checked.check(ranking.report)
         clients.send(server.port, range(min(4, len(requests))))  # loads the model
         for number in range(3):
             clients.send(server.port, [number % len(requests)], keep=True)  # leaves TCP's start

@@ -69,9 +69,11 @@ def measure(name: str, code: str, target: str, *, whole: bool, runs: int) -> Non
     for _ in range(runs):
         started = time.perf_counter()
         result = subprocess.run(
-            [sys.executable, "-c", code + PRINT], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code + PRINT], capture_output=True, text=True, check=False
         )
         process = time.perf_counter() - started
+        if result.returncode:
+            raise SystemExit(f"{result.stderr}{name}: the process ended with {result.returncode}")
         inside, heavy, peak = json.loads(result.stdout)
         seconds.append(process if whole else inside)
         memory.append(peak)

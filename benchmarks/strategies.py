@@ -23,6 +23,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from checked import check
 from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Reranker
@@ -137,7 +138,7 @@ def measure(
             settings = {"depth": DEPTH, "log_level": "debug"}
             reranker = Reranker({**strategy, "llm": model}, **settings)
             ranking = reranker.rerank(stage.queries[query], numbered)
-            assert ranking.report.status == "ok", ranking.report
+            check(ranking.report)
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)

@@ -32,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import openai
+from checked import check
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
@@ -104,7 +105,7 @@ def ours(base_url: str, strategy: dict[str, Any]) -> Run:
 
     def run() -> Sequence[str]:
         ranking = reranker.rerank(QUERY, TEXTS)
-        assert ranking.report.status == "ok", ranking.report
+        check(ranking.report)
         return [item.text for item in ranking]
 
     return run

@@ -64,6 +64,19 @@ REASON = (
 )
 
 
+NEXT = """
+What to type next:
+
+  . .venv/bin/activate
+  python examples/demo.py "your question"      rerank for your own question
+  secondpass example try                       write documents and questions
+  secondpass eval try/suite --preset embedded  measure a second pass on them
+  secondpass --help                            list all commands
+
+docs/start.md ranks a first list in Python; docs/tutorial.md builds a search."""
+"""The last lines of the demo."""
+
+
 class CachedEmbedder:
     """The embedded model; vectors of the corpus are cached in a file.
 
@@ -228,6 +241,13 @@ def verdict(results: Mapping[str, Evaluation], compared: Mapping[str, Difference
     )
 
 
+def check(ranking: Ranking) -> None:
+    """Exit if a ranking is not complete: the figures would not be those of the second pass."""
+    if ranking.report.status != "ok":
+        issues = "; ".join(issue.message for issue in ranking.report.issues)
+        raise SystemExit(f"A ranking is {ranking.report.status}: {issues}")
+
+
 def main() -> None:
     """Search, rerank, measure, and compare Python, Haystack and LlamaIndex."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
@@ -259,6 +279,7 @@ def main() -> None:
     if arguments.question:
         candidates = retriever.retrieve(arguments.question, arguments.depth, CHOSEN_SEARCH)
         ranking = reranker.rerank(arguments.question, candidates, depth=arguments.depth)
+        check(ranking)
         show_question(console, arguments.question, candidates, ranking, {})
         return
 
@@ -284,6 +305,8 @@ def main() -> None:
             }
             requests = [(questions[query], retrieved[mode][query]) for query in questions]
             ranked = reranker.rerank_many(requests, depth=arguments.depth)
+        for ranking in ranked:
+            check(ranking)
         rankings[mode] = dict(zip(questions, ranked, strict=True))
         old, new = measured(retrieved[mode], qrels), measured(rankings[mode], qrels)
         results |= {mode: old, f"{mode}+rerank": new}
@@ -306,6 +329,7 @@ def main() -> None:
     console.print(f"\n{REASON} {verdict(results, compared)}")
 
     same_everywhere(console, questions[next(iter(shown))], retriever, reranker)
+    console.print(NEXT, markup=False, highlight=False)
 
 
 def same_everywhere(

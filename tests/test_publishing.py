@@ -15,7 +15,9 @@ import yaml
 import absent_packages
 import check_wheels
 import secondpass
-from install_lines import install_lines
+from install_lines import RELEASED, install_lines, written
+from install_lines import files as install_files
+from secondpass import MissingExtraError
 from secondpass.scorers import minilm
 
 ROOT = Path(__file__).parent.parent
@@ -202,7 +204,7 @@ def test_install_lines_are_read_in_each_form(tmp_path):
         "docs/a.md": 'Run `pip install secondpass`, or `pip install a "b[c,d]"`; pip installs it.',
         "examples/a.ipynb": '"`pip install \\"secondpass[cli]\\" jupyter`"',
         "src/a.j2": "<code>pip install &quot;secondpass[report]&quot;</code>",
-        "src/a.py": 'a = \'pip install "secondpass[extra]"\', "Run: pip install x-y==1.0"',
+        "src/a.py": 'a = \'pip install "secondpass[{extra}]"\', "Run: pip install x-y==1.0"',
     }
     for name, text in forms.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -215,6 +217,51 @@ def test_install_lines_are_read_in_each_form(tmp_path):
         ("secondpass[report]",): ["src/a.j2"],
         ("x-y==1.0",): ["src/a.py"],
     }
+
+
+FORMS = {
+    'pip install "secondpass[cli]"  # it': 'pip install -e ".[cli]"  # it',
+    "pip install 'secondpass[a-b,c]' x-y": "pip install -e '.[a-b,c]' x-y",
+    "pip install secondpass-haystack": "pip install -e . -e ./integrations/haystack",
+    'pip install "secondpass[a]" "llama-index-postprocessor-secondpass[b]"': (
+        'pip install -e ".[a]" -e "./integrations/llama_index[b]"'
+    ),
+    'Run: pip install "secondpass[{extra}]"': (
+        'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    ),
+    '"`pip install \\"secondpass[a]\\" b`"': '"`pip install -e \\".[a]\\" b`"',
+    "pip install &quot;secondpass[a]&quot;": "pip install -e &quot;.[a]&quot;",
+    "run: pip install ir-datasets": "run: pip install ir-datasets",
+    "the model that pip installs": "the model that pip installs",
+}
+"""Lines after the release, and from a checkout."""
+
+
+@pytest.mark.parametrize(("released", "line"), FORMS.items())
+def test_lines_have_two_forms(released, line):
+    for text in (released, line):
+        assert written(text, released=True) == released
+        assert written(text, released=False) == line
+
+
+def test_a_workflow_and_the_page_of_another_site_have_no_checkout():
+    line = 'pip install "secondpass[a]"'
+    page = written(line, released=False, name="docs/publishing/secondpass.md")
+    workflow = "examples/recipes/quality_gate_workflow.yaml"
+    in_workflow = written(line, released=False, name=workflow)
+    assert page == line
+    assert in_workflow == f'pip install "secondpass[a] @ git+{REPOSITORY}"'
+    assert written(in_workflow, released=True, name=workflow) == line
+
+
+def test_every_line_has_the_form_that_the_release_decides():
+    for path in install_files(ROOT):
+        text = read(path)
+        name = path.relative_to(ROOT).as_posix()
+        assert written(text, released=RELEASED, name=name) == text, "tools/install_lines.py"
+    assert MissingExtraError("cli", "it").command == written(
+        'pip install "secondpass[cli]"', released=RELEASED
+    )
 
 
 def test_install_lines_name_extras_that_exist():

@@ -10,7 +10,7 @@ import pytest
 import size
 
 TOOLS = Path(size.__file__).parent
-MOST = {"own scorer": 16, "listwise": 34, "SecondPassRanker.run": 22}
+MOST = {"own scorer": 16, "listwise": 36, "SecondPassRanker.run": 22}
 
 
 def test_a_listwise_question_passes_few_generators():
@@ -54,7 +54,7 @@ def test_words_are_counted_without_markup():
 
 def test_the_readme_is_short():
     readme, docs = size.words_by_hand()
-    assert readme <= 900
+    assert readme <= 1000
     assert docs > readme
 
 

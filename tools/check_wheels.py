@@ -18,7 +18,6 @@ repository without the packages' sources, so that only the wheels can be importe
 import argparse
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,7 @@ from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
 
-from install_lines import install_lines
+from install_lines import LINE, install_lines, requirements_of
 from printed_commands import pages_with_commands
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -369,10 +368,9 @@ def run_pages(program: str) -> None:
         python = environment(f"docs-{page.stem}", program)
         install = installing(python, ())
         requirements = [
-            shlex.split(line, comments=True)[2:]
+            requirements_of(line[2])
             for lines in consoles
-            for line in lines
-            if line.startswith("pip install ")
+            for line in LINE.finditer("\n".join(lines))
         ] or [["secondpass[cli]"]]
         for one in requirements:
             run([*install, *one], quiet=True)
@@ -383,7 +381,7 @@ def run_pages(program: str) -> None:
                 "XDG_CACHE_HOME": f"{folder}/.cache",
             }
             for lines in consoles:
-                commands = [line for line in lines if not line.startswith("pip ")]
+                commands = [line for line in lines if not line.startswith(("pip ", "make "))]
                 command = ["bash", "-euc", "\n".join(commands)]
                 run(command, cwd=Path(folder), quiet=True, variables=variables)
         print(f"{page.relative_to(ROOT)}: its commands run", flush=True)

@@ -63,8 +63,8 @@ def scoring(
     folder: Path, backend: str, cache: int | str, requests: list[workloads.Request]
 ) -> tuple[float, float]:
     """µs per pair of the scorer: new pairs, and seen pairs."""
-    settings = {"type": "cross_encoder", "model": str(folder), "backend": backend}
-    reranker = Reranker({**settings, "score_cache": cache}, depth=None)
+    settings = results.cross_encoder(folder, backend, score_cache=cache)
+    reranker = Reranker(settings, depth=None)
     method: Any = reranker.method
     scorer = getattr(method, "scorer", method)
     scorer.score_pairs("warm", ["up"])
@@ -76,16 +76,18 @@ def scoring(
 
 def main() -> int:
     parser = results.arguments(__doc__)
+    parser.add_argument("--queries", type=int, default=10, help="half of them are scored")
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     raw = workloads.load_tokenizer(folder)
-    requests = workloads.generated(raw, "A", 10, COUNT, seed=9)
+    requests = workloads.generated(raw, "A", arguments.queries, COUNT, seed=9)
+    scored = requests[: -(-len(requests) // 2)]
     gc.disable()
     tokens = tokenising(folder, requests)
-    memory = scoring(folder, arguments.backend, 100_000, requests[:5])
+    memory = scoring(folder, arguments.backend, 100_000, scored)
     with tempfile.TemporaryDirectory() as scratch:
         path = str(Path(scratch) / "scores.sqlite")
-        sqlite = scoring(folder, arguments.backend, path, requests[:5])
+        sqlite = scoring(folder, arguments.backend, path, scored)
     lines = [[f"tokenising, {name}", f"{value:.2f}"] for name, value in tokens.items()]
     for name, (new, seen) in {"in memory": memory, "in a SQLite file": sqlite}.items():
         lines.append([f"scoring with a cache {name}, new pairs", f"{new:.0f}"])

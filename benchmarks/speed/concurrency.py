@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from benchmarks.checked import check
 from benchmarks.speed import make_model, results, workloads
 
 from secondpass import Reranker
@@ -57,7 +58,7 @@ class Measurement:
 
     def one_batch(self) -> None:
         for ranking in self._reranker.rerank_many(self._requests):
-            _check(ranking)
+            check(ranking.report)
 
     async def concurrent(self, level: int) -> None:
         """All requests, ``level`` at a time."""
@@ -65,18 +66,13 @@ class Measurement:
 
         async def serve() -> None:
             for query, passages in waiting:
-                _check(await self._reranker.arerank(query, passages))
+                check((await self._reranker.arerank(query, passages)).report)
 
         await asyncio.gather(*(serve() for _ in range(level)))
 
     async def idle(self) -> None:
         """The scorer in a plain thread."""
         await asyncio.to_thread(self._scorer.score_many, self._requests)
-
-
-def _check(ranking: Any) -> None:
-    if ranking.report.status != "ok":
-        raise SystemExit(f"{ranking.report.status}: {ranking.report.issues}")
 
 
 def main() -> int:
@@ -87,8 +83,7 @@ def main() -> int:
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
     made = workloads.generated(tokenizer, "A", QUERIES, arguments.candidates, seed=5)
-    settings = {"type": "cross_encoder", "model": str(folder), "backend": arguments.backend}
-    reranker = Reranker(settings, depth=None)
+    reranker = Reranker(results.cross_encoder(folder, arguments.backend), depth=None)
     measurement = Measurement(reranker, [(item.query, item.passages) for item in made])
     pairs = QUERIES * arguments.candidates
     batch: list[float] = []

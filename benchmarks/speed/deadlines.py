@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 
+from benchmarks.checked import check
 from benchmarks.speed import make_model, results, workloads
 
 from secondpass import Reranker
@@ -34,10 +35,9 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
-    settings = {"type": "cross_encoder", "model": str(folder), "backend": arguments.backend}
-    settings["threads"] = arguments.threads
+    settings = results.cross_encoder(folder, arguments.backend, threads=arguments.threads)
     reranker = Reranker(settings, depth=None)
-    limited = Reranker(settings, depth=None, limits={"deadline": DEADLINE}, log_level="error")
+    limited = Reranker(settings, depth=None, limits={"deadline": DEADLINE}, log_level="debug")
     warm = workloads.generated(tokenizer, "A", 3, 100, seed=7)
     for request in warm:
         reranker.rerank(request.query, request.passages)
@@ -49,9 +49,7 @@ def main() -> int:
         # New passages, as in the rankings that are compared with it.
         (request,) = workloads.generated(tokenizer, "A", 1, 100, seed=next(seeds))
         started = time.perf_counter()
-        ranking = reranker.rerank(request.query, request.passages)
-        if ranking.report.status != "ok":
-            raise SystemExit(f"{ranking.report.status}: {ranking.report.issues}")
+        check(reranker.rerank(request.query, request.passages).report)
         return len(request.passages) / (time.perf_counter() - started)
 
     count = max(50, round(4 * DEADLINE * rate()))
@@ -63,6 +61,7 @@ def main() -> int:
         started = time.perf_counter()
         ranking = limited.rerank(request.query, request.passages)
         seconds.append(time.perf_counter() - started)
+        check(ranking.report, {"deadline"})
         scored = sum(item.status == "scored" for item in ranking)
         counts.append(scored)
         shares.append(scored / (statistics.fmean(rates[-2:]) * seconds[-1]))

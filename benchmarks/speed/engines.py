@@ -49,6 +49,7 @@ class SecondPass:
             "type": "cross_encoder",
             "model": str(setup.model),
             "max_length": MAX_LENGTH,
+            "known_answers": False,  # the head of the model is random
         }
         if setup.settings.get("backend") == "torch":
             _limit_torch(setup.threads)
@@ -58,10 +59,11 @@ class SecondPass:
         self.engines: list[dict[str, Any]] = []
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
+        from benchmarks.checked import check
+
         def call() -> Sequence[float]:
             ranking = self.reranker.rerank(query, list(passages))
-            if ranking.report.status != "ok":
-                raise RuntimeError(f"{ranking.report.status}: {ranking.report.issues}")
+            check(ranking.report)
             self.engines = list(ranking.report.to_dict().get("engines", []))
             scores = [0.0] * len(passages)
             for item in ranking:

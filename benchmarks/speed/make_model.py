@@ -149,18 +149,20 @@ def exists(folder: Path) -> bool:
     return bool(made["version"] == VERSION)
 
 
-def ensure() -> Path:
+def ensure(folder: Path = FOLDER) -> Path:
     """The folder of the model, which is created if it does not exist."""
-    if not exists(FOLDER):
-        FOLDER.parent.mkdir(parents=True, exist_ok=True)
-        make(FOLDER)
-    return FOLDER
+    if not exists(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        make(folder)
+    return folder
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where it is written")
+    arguments = parser.parse_args()
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    print(ensure())
+    print(ensure(arguments.folder))
     return 0
 
 

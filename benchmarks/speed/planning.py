@@ -141,11 +141,11 @@ def padded(batches: Lists) -> int:
     return sum(max(batch) * len(batch) for batch in batches)
 
 
-def shared(name: str, count: int) -> tuple[float, float]:
+def shared(name: str, count: int, draws: int = DRAWS) -> tuple[float, float]:
     """Padded tokens of one list, divided by those of a rule; and the rule's number of batches."""
     draw = random.Random(count)
     best, tokens, numbers = 0, 0, []
-    for _ in range(DRAWS):
+    for _ in range(draws):
         lists = [drawn(count, draw) for _ in range(CALLS)]
         batches = list(RULES[name](lists))
         assert sorted(chain(*batches)) == sorted(chain(*lists))
@@ -216,18 +216,21 @@ def before_deadline(part: float, variation: float, queries: int = QUERIES) -> fl
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=DRAWS, help="of the lists of all calls")
+    parser.add_argument("--queries", type=int, default=QUERIES, help="with a deadline")
+    arguments = parser.parse_args()
     columns = " / ".join(map(str, CANDIDATES))
     print(f"| lists of {columns} candidates | one list's padded tokens / the rule's | batches |")
     print("| --- | ---: | ---: |")
     for name in RULES:
-        found = [shared(name, count) for count in CANDIDATES]
+        found = [shared(name, count, arguments.draws) for count in CANDIDATES]
         shares = " / ".join(f"{share:.2f}"[share < 0.995 :] for share, _ in found)
         print(f"| {name} | {shares} | {' / '.join(f'{number:.0f}' for _, number in found)} |")
     print("\n| judged / (rate · time) |", *(f"{each:.0%} |" for each in VARIATIONS))
     print("| --- |", "---: |" * len(VARIATIONS))
     for name, part in PARTS.items():
-        cells = [before_deadline(part, variation) for variation in VARIATIONS]
+        cells = [before_deadline(part, variation, arguments.queries) for variation in VARIATIONS]
         print(f"| {name} |", *(f"{cell:.2f}"[cell < 0.995 :] + " |" for cell in cells))
 
 

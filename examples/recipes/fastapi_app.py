@@ -1,6 +1,6 @@
 """A FastAPI service that reranks: an endpoint with ``arerank``, one reranker for all requests.
 
-    pip install "secondpass[embedded]" fastapi uvicorn
+    pip install -e ".[embedded]" fastapi uvicorn
     uvicorn --app-dir examples/recipes fastapi_app:app
 
 ``POST /rerank`` with ``{"query": …, "passages": [{"id": …, "text": …, "score": …}], "top_k": 3}``.

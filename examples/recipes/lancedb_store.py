@@ -1,6 +1,6 @@
 """Rerank the results of a vector search in LanceDB, an embedded database.
 
-    pip install "secondpass[embedded,evaluation]" lancedb
+    pip install -e ".[embedded,evaluation]" lancedb
     python examples/recipes/lancedb_store.py
     python examples/recipes/lancedb_store.py "I ran over a nail"
 

@@ -1,6 +1,6 @@
 """Your own provider of language models: Ollama's native API, in forty lines.
 
-    pip install "secondpass[remote]"
+    pip install -e ".[remote]"
     python examples/recipes/own_provider.py --scripted
     python examples/recipes/own_provider.py --model qwen3:8b
 

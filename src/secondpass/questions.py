@@ -165,7 +165,8 @@ class Scorer(Protocol):
             of ``(index of the request, index of the document, score)``, and it ends before
             ``deadline``, a value of :func:`time.monotonic` or None. A late one is closed after the
             part that it is computing.
-        batch_size: without ``score_batches``, the number of documents in a part; default 32.
+        batch_size: without ``score_batches``, the maximum number of documents in a part; default
+            no maximum, but 32 as long as the time of a call is not known.
         score_lists(requests, deadline): for scores that depend on the whole list; called in place
             of the methods above, with or without a deadline. A generator; each time, it yields a
             list with one :class:`ListScores` per request, made from the documents read so far. The
@@ -181,6 +182,8 @@ class Scorer(Protocol):
             False. It is passed if a call has one, and requests of one call have the same.
         truncated(query, documents): the indices of documents of an earlier call that were longer
             than the model reads, as far as that is known; for the report. It must not wait.
+        query_truncated(query, documents): the same, of those beside which the query was longer than
+            the model reads.
         passes(query, documents): the number of passes in which a model that reads lists has read
             this one, 1 if it is not known; for the report. It must not wait.
         warm_up(), close(): load the model, release it.
@@ -208,6 +211,7 @@ class ListScores:
         order_scores: what the documents are ordered by in place of ``scores``, on the same scale,
             for each that has a score. Then ``scores``, which are reported and compared with
             thresholds, need not depend on the list. None orders by ``scores``.
+        known, encoded: number of documents whose encoding was kept, and that were encoded.
     """
 
     scores: Sequence[Any]
@@ -215,6 +219,8 @@ class ListScores:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     order_scores: Sequence[Any] | None = None
+    known: int = 0
+    encoded: int = 0
 
 
 @dataclass(slots=True)
@@ -226,7 +232,7 @@ class RawScores:
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
-        issues, original, spans, order_scores: see :class:`ListScores`.
+        issues, original, spans, order_scores, known, encoded: see :class:`ListScores`.
     """
 
     values: list[Any]
@@ -237,6 +243,8 @@ class RawScores:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     order_scores: Sequence[Any] | None = None
+    known: int = 0
+    encoded: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,20 @@ from secondpass.asking.planning import (
     merged,
     planned,
     positive,
+    stored_texts,
 )
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
-from secondpass.errors import ConfigurationError, NotSerializableError, Problem, reraise_exit
+from secondpass.errors import (
+    ConfigurationError,
+    NotSerializableError,
+    Problem,
+    StoreError,
+    reraise_exit,
+)
 from secondpass.limits import Limits
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
@@ -70,7 +77,7 @@ from secondpass.settings import (
     registry,
     to_mapping,
 )
-from secondpass.types import CandidateLike, RequestLike
+from secondpass.types import CandidateLike, RequestLike, Stored
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -417,6 +424,50 @@ class Reranker:
         if settings.top_k is None or self.candidate_multiplier is None:
             return settings.depth and max(settings.depth, settings.top_k or 0)
         return settings.top_k * self.candidate_multiplier
+
+    def store(self, passages: Iterable[CandidateLike]) -> Stored:
+        """Encode passages ahead, and keep them in the ``store`` of each method that has one.
+
+        They are rendered and split as for a ranking, so that rankings find them. Passages that are
+        stored already cost little. For a large collection, call it with some thousand at a time.
+
+        Args:
+            passages: strings, mappings or Candidates.
+
+        Returns:
+            The number of texts that were known, and of those that were encoded. A long passage may
+            have several.
+
+        Raises:
+            InputError: a passage is wrong; the message names it.
+            StoreError: no method has a store, or not all passages could be stored.
+        """
+        counts = [scorer.store_passages(texts) for scorer, texts in self._stored_texts(passages)]
+        return Stored(sum(known for known, _ in counts), sum(encoded for _, encoded in counts))
+
+    def forget(self, passages: Iterable[CandidateLike]) -> None:
+        """Delete passages from the ``store`` of each method that has one.
+
+        Args:
+            passages: as for :meth:`store`, with the same texts.
+
+        Raises:
+            InputError: a passage is wrong; the message names it.
+            StoreError: no method has a store, or it cannot be written.
+        """
+        for scorer, texts in self._stored_texts(passages):
+            scorer.forget_passages(texts)
+
+    def _stored_texts(self, passages: Iterable[CandidateLike]) -> list[tuple[Any, Sequence[str]]]:
+        """Each scorer with a store, and the texts that a ranking of these passages asks it for."""
+        request = to_request(ASSUMED_QUERY, passages, text_needed=self.render.needs_text)
+        task = self._task(request, {}, depth=None, when=None, dedupe=False)
+        if task is None:
+            return []
+        texts = stored_texts(self._stages, task)
+        if not texts:
+            raise StoreError("no method has a store: set 'store' of 'embedded' to a path")
+        return texts
 
     @property
     def _orderings(self) -> list[Ordering | None]:

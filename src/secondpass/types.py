@@ -21,8 +21,25 @@ ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the
-order is a fallback's, the original in part, or a doubtful model's. ``unchanged``: nothing was
-judged."""
+order is not that of the whole method alone, or its model is doubtful; :data:`DegradedBy` says why.
+``unchanged``: nothing was judged."""
+
+DegradedBy: TypeAlias = Literal["fallback", "language", "original", "doubtful", "stage"]
+"""Why a ranking is ``degraded``.
+
+``fallback``: the method judged nothing, and a fallback gave the order. ``language``: the list is
+not English, so the method gave the original order a weight. ``original``: it did so for another
+reason, which an issue states. ``doubtful``: its model does not find obvious answers. ``stage``: a
+part of the method failed, such as a stage of a cascade, and the others gave the order.
+"""
+
+DEGRADED_WORDS: Mapping[DegradedBy, str] = {
+    "fallback": "a fallback gave the order",
+    "language": "the texts are not English, so the original order has a weight",
+    "original": "the method gave the original order a weight",
+    "doubtful": "the model is doubtful",
+    "stage": "a part of the method failed",
+}
 
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
@@ -134,6 +151,8 @@ class Usage:
         retries, repairs: calls that repeated a question, after an error or an unusable reply; calls
             about a part of a refused question are repairs.
         cached: answers from the response cache, which count neither as calls nor as cost.
+        known: passages whose encoding was kept, in memory or in a store (``embedded`` only).
+        encoded: passages that had to be encoded (``embedded`` only).
     """
 
     calls: int = 0
@@ -146,6 +165,20 @@ class Usage:
     repairs: int = 0
     cached: int = 0
     units: float | None = None
+    known: int = 0
+    encoded: int = 0
+
+
+class Stored(NamedTuple):
+    """What :meth:`~secondpass.Reranker.store` has stored.
+
+    Attributes:
+        known: number of texts that were stored already.
+        encoded: number of texts that were encoded.
+    """
+
+    known: int
+    encoded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +237,7 @@ class Report:
 
     Attributes:
         status: ``ok``, ``partial``, ``degraded`` or ``unchanged``.
+        degraded_by: why it is ``degraded``, in the order of :data:`DegradedBy`; empty if it is not.
         method: the name of the method that determined the order; None if none did.
         score_kind: what its scores mean; None if no method determined the order.
         issues: everything that went wrong, in the order in which it happened.
@@ -238,9 +272,16 @@ class Report:
     depth_done: int = 0
     waiting_seconds: float = 0.0
     calling_seconds: float = 0.0
+    degraded_by: tuple[DegradedBy, ...] = ()
 
     TIMES: ClassVar[tuple[str, ...]] = ("seconds", "waiting_seconds", "calling_seconds")
     """Attributes that differ between two equal rankings."""
+
+    @property
+    def status_text(self) -> str:
+        """The status in words, such as ``degraded by fallback, doubtful``."""
+        reasons = f" by {', '.join(self.degraded_by)}" if self.degraded_by else ""
+        return f"{self.status}{reasons}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

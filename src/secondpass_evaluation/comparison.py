@@ -22,6 +22,9 @@ from secondpass_evaluation.writing import write_qrels, write_run
 _NAME_LENGTH = 120
 """Maximum length of a system's name in a file name; file systems allow 255 bytes or fewer."""
 
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+"""The beginning of a cell that a spreadsheet evaluates; the last four are full-width."""
+
 
 @dataclass(frozen=True)
 class Comparison(ComparisonData):
@@ -105,15 +108,15 @@ class Comparison(ComparisonData):
     def _per_query_csv(self) -> str:
         """A line for each query and system: ``query,system``, each measure, ``seconds``."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        # Texts are quoted, since some spreadsheets separate cells by semicolons.
+        writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(["query", "system", *self.measures, "seconds"])
         for query in self.queries:
             for result in self.ran:
                 if result.evaluation is not None:
                     values = [result.evaluation.per_query[name][query] for name in self.measures]
-                    writer.writerow(
-                        [query, result.name, *values, result.cost.seconds.get(query, "")]
-                    )
+                    names = _cell(query), _cell(result.name)
+                    writer.writerow([*names, *values, result.cost.seconds.get(query, "")])
         return text.getvalue()
 
     def _write_trec(self, place: Path) -> list[str]:
@@ -152,6 +155,12 @@ class Comparison(ComparisonData):
             seconds = self.end_to_end(result).values()
             system["seconds"]["end_to_end"] = percentiles(seconds)
         return system
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: then an apostrophe precedes it."""
+    is_number = re.fullmatch(r"[+-]?\d+(\.\d+)?", text, re.ASCII)
+    return text if is_number or not _FORMULA.match(text) else f"'{text}"
 
 
 def _file_name(name: str, taken: set[str]) -> str:

@@ -38,8 +38,8 @@ class Journal:
 
     The key of a ranking is a hash of everything that it depends on: the version of secondpass, the
     system's name and configuration, the query with its id, and its candidates. So a journal is
-    never stale: after a change there is another key. Rankings that are ``unchanged`` or
-    ``degraded`` are not kept.
+    never stale: after a change there is another key. Rankings that are ``unchanged`` are not kept,
+    nor are those that are ``degraded`` by more than a doubtful model.
 
     Answers of rankings that are not finished are in a response cache beside it
     (:meth:`stored_answers`), which is removed with it.
@@ -152,7 +152,7 @@ class Journal:
         Raises:
             OSError: the file cannot be written.
         """
-        if ranking.report.status not in self._kept:
+        if not self._is_kept(ranking.report):
             return
         line = json.dumps({"key": key, **_record(ranking)}, separators=(",", ":")).encode()
         with self._lock:
@@ -161,6 +161,11 @@ class Journal:
             file.flush()
             self._lines[key] = line
             self.added += 1
+
+    def _is_kept(self, report: Report) -> bool:
+        if report.degraded_by == ("doubtful",):  # it would be in another attempt, too
+            return "partial" in self._kept or report.depth_done == report.depth_asked
+        return report.status in self._kept
 
     def _open(self) -> BinaryIO:
         if self._file is None:
@@ -257,6 +262,7 @@ def _report(record: Mapping[str, Any]) -> Report:
             for issue in record["issues"]
         ),
         "usage": Usage(**record["usage"]),
+        "degraded_by": tuple(record["degraded_by"]),
         "left_out": {reason: tuple(places) for reason, places in record["left_out"].items()},
         "engines": tuple(EngineInfo(**engine) for engine in record["engines"]),
         "skipped": skipped and Skipped(**skipped),

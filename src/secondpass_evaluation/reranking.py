@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
+from secondpass.concurrency.workers import in_threads
 from secondpass.ranking.shared import (
     TRUNCATED,
     Blend,
@@ -155,11 +155,9 @@ class SystemRun:
             for query in candidates:
                 yield query, rerank(query)
             return
-        pool = ThreadPoolExecutor(self.concurrency)
-        try:
-            yield from zip(candidates, pool.map(rerank, candidates), strict=True)
-        finally:
-            pool.shutdown(cancel_futures=True)  # on Ctrl-C, do not start the remaining queries
+        # Closed at once: after Ctrl-C, the remaining queries are not begun.
+        with closing(in_threads(rerank, candidates, self.concurrency)) as rankings:
+            yield from zip(candidates, rankings, strict=True)
 
 
 def measure_reranker(
@@ -255,12 +253,9 @@ def shuffled_candidates(
 
 
 def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
-    """Numbers of rankings by status, by issue code and by fallback, and what was truncated."""
-    reranker, every = system.reranker, reports.values()
-    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
-    cascade = reranker.method.name if getattr(reranker.method, "stages", None) else None
-    by = [report.method for report in every if report.status == "degraded" and report.method]
-    total = sum(len(system.candidates[query][: reranker.depth]) for query in reports)
+    """Numbers of rankings by status, reason, issue code and fallback, and what was truncated."""
+    every, depth = reports.values(), system.reranker.depth
+    total = sum(len(system.candidates[query][:depth]) for query in reports)
     truncated = {
         (query, position)
         for query, report in reports.items()
@@ -271,7 +266,12 @@ def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
     return {
         "statuses": Counter(report.status for report in every),
         "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
-        "fallbacks": Counter(method for method in by if method != cascade),
+        "degraded_by": Counter(reason for report in every for reason in report.degraded_by),
+        "fallbacks": Counter(
+            report.method
+            for report in every
+            if "fallback" in report.degraded_by and report.method is not None
+        ),
         "truncated": len(truncated) / total if total else 0.0,
     }
 
@@ -413,8 +413,10 @@ def replayed(
         retrieved, _ = first_stage_scores([item.candidate for item in items])
         found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
         originals = [found[item.position] for item in scored]
-    final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
-    order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
+    if weighted is None:
+        order = sorted(range(len(scored)), key=reranked.__getitem__, reverse=True)
+    else:
+        order = weighted.mix(originals, reranked, scale).order
     ranked = completed(
         [scored[index].position for index in order],
         [item.position for item in head],

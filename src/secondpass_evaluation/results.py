@@ -145,8 +145,8 @@ class Result:
         evaluation: the measures of the run; None unless the status is ``ran``.
         statuses: number of rankings by report status.
         issues: number of rankings by issue code.
-        fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
-            cascade in which a stage failed.
+        degraded_by: number of ``degraded`` rankings by reason; one may have several.
+        fallbacks: number of those by a fallback, by its method.
         truncated: share of the candidates within the depth that the model did not read whole
             (``text_truncated``), 0 to 1.
         stability: with ``shuffles`` only.
@@ -166,6 +166,7 @@ class Result:
     cost: Cost = field(default_factory=Cost)
     statuses: Mapping[str, int] = field(default_factory=dict)
     issues: Mapping[str, int] = field(default_factory=dict)
+    degraded_by: Mapping[str, int] = field(default_factory=dict)
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     truncated: float = 0.0
     stability: Stability | None = None
@@ -210,6 +211,7 @@ class Result:
             "usage": usage,
             "statuses": dict(self.statuses),
             "issues": dict(self.issues),
+            "degraded_by": dict(self.degraded_by),
             "fallbacks": dict(self.fallbacks),
             "truncated": self.truncated,
             "failure_rate": self.failure_rate,

@@ -11,7 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from secondpass import InputError
+from secondpass.concurrency.workers import in_threads
 from secondpass.formats.shared import flush_file, flush_folder
 from secondpass.settings.shared import may_name_key
 
@@ -195,8 +195,7 @@ def delete(name: str) -> None:
 
 def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """Map a function over items in threads, as each request to an object store is slow."""
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
-        return [*pool.map(function, items)]
+    return [*in_threads(function, items, _CONCURRENCY)]
 
 
 def make_folder(name: str) -> None:

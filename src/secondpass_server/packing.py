@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from secondpass import InputError, Ranked, Ranking
 from secondpass.questions import estimate_tokens
+from secondpass.ranking.shared import is_blank
 from secondpass.settings import describe
 
 TokenCounter = Callable[[str], float]
@@ -137,7 +138,7 @@ def pack(
 
 def _choices(item: Ranked, parts: str) -> list[tuple[int, int] | None]:
     """The spans of an item that may be packed, preferred first; None is the whole text."""
-    if not isinstance(item.text, str) or not item.text.strip():
+    if not isinstance(item.text, str) or is_blank(item.text):
         return []
     if item.span is None:
         return [None]

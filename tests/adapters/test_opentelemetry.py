@@ -219,6 +219,8 @@ def test_no_text_unless_asked(telemetry, monkeypatch):
         failing = Model(always(ValueError("9 wombats, sk-very-secret")))
         Reranker(Listwise(failing), log_level="debug").rerank(QUERY, CANDIDATES)
     assert ranking.report.status == "degraded"
+    (span,) = telemetry.named("rerank listwise by gpt")
+    assert span.attributes["secondpass.degraded_by"] == ("fallback",)
     told = everything(telemetry)
     assert "rerank_score" not in told
     for text in ("wombats", "sleep", "w3", "private", "secret", "marsupials", "burrow"):

@@ -123,6 +123,19 @@ def test_without_credentials(found, message, monkeypatch):
     assert (caught.value.code, caught.value.__cause__) == ("no_key", None)
 
 
+def test_certificates_for_google_that_are_missing(monkeypatch):
+    """google-auth calls its server by requests, which reads another variable than httpx."""
+    oauth2 = pytest.importorskip("google.oauth2.credentials")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file.pem")
+    credentials = Credentials(Auth(google="scope"))
+    uri = "https://127.0.0.1:9/token"
+    credentials._source = oauth2.Credentials(
+        None, refresh_token="r", token_uri=uri, client_id="c", client_secret="s"
+    )
+    with pytest.raises(LLMError, match="REQUESTS_CA_BUNDLE: '/no/such/file"):
+        credentials.prepare()
+
+
 def test_what_botocore_logs_meanwhile_is_left_out(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "botocore.auth")
     logger = logging.getLogger("botocore.auth")

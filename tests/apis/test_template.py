@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.apis.template import filled, laid_over, occupied, problems
+from secondpass.apis.template import filled, occupied, problems
 
 VALUES = {
     "query": "q",
@@ -84,20 +84,27 @@ OPTIONS = [
     ({"parameters": {"top_n": 5}}, {"parameters": {"top_n": 5}}),
     ({"parameters": 5}, {"parameters": 5}),
     ({"raw": True}, {}),
-    ({"x": "$query"}, {"x": "$query"}),
+    ({"x": "$query", "y": {"n": "$count"}}, {"x": "q", "y": {"n": 1}}),
+    ({"x": "$$query", "y": ["$count", 2]}, {"x": "$query", "y": [1, 2]}),
+    ({"parameters": {"top_n": "$count"}}, {}),
 ]
 
 
 @pytest.mark.parametrize(("options", "added"), OPTIONS)
 def test_options(options, added):
     body = filled(TEMPLATE, VALUES, ["a"])
-    result = laid_over(TEMPLATE, body, options)
+    result = filled(TEMPLATE, VALUES, ["a"], options)
     expected = dict(body)
     for name, value in added.items():
         merges = isinstance(value, dict) and isinstance(body.get(name), dict)
         expected[name] = {**body[name], **value} if merges else value
     assert result == expected
     assert filled(TEMPLATE, VALUES, ["a"]) == body
+
+
+def test_options_without_a_value():
+    options = {"x": "$model", "parameters": {"top_k": "$model"}}
+    assert filled(TEMPLATE, VALUES, ["a"], options) == filled(TEMPLATE, VALUES, ["a"])
 
 
 OCCUPIED = [

@@ -11,7 +11,7 @@ import pytest
 
 from secondpass import Reranker
 from secondpass.asking import drivers
-from secondpass.asking.drivers import score as score_call
+from secondpass.asking.calls import score as score_call
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
 from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
@@ -130,6 +130,7 @@ def test_pending_questions_are_cancelled(asynchronous):
         drive(asynchronous, asking, Pass(failing(), ledger_of(), Gate(1)))
     assert ended.wait(60)
     if not asynchronous:
+        begun.clear()
         ended.clear()
         asking = pass_of(ask(Service(wait), "x"))
         with pytest.raises(KeyboardInterrupt):

@@ -161,6 +161,18 @@ def test_a_cancelled_wait_leaves_no_slot():
     assert (gate.slots._holders, gate.slots._waiting) == ({}, [])
 
 
+def test_a_slot_that_nothing_refers_to_is_given_to_others():
+    """Its release did not happen: an exception of a signal handler may come at any line."""
+    gate = Gate(1)
+
+    async def main():
+        await gate.slots.take(None)
+        async with gate.slots.taken():
+            pass
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_slots_of_a_loop_that_does_not_run_are_given_to_others(closed):
     gate, ended = Gate(2), []

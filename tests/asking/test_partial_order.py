@@ -55,7 +55,6 @@ def test_each_part_keeps_its_order_and_at_most_half_keep_all_places(lists):
         ("timeout", {0, 1}, [0, 1, 4, 2, 3, 5]),
         ("no_text", set(), [4, 2, 3, 0, 1, 5]),
         ("declined", set(), [4, 2, 3, 0, 1, 5]),
-        ("empty_text", set(), [4, 2, 3, 0, 1, 5]),
     ],
 )
 def test_what_no_failed_call_left_unjudged_stands_behind(code, unknown, order):

@@ -20,6 +20,7 @@ from secondpass.errors import LLMError
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
+from secondpass.storage import files as storage_files
 from secondpass.storage.store_file import StoreFile
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
@@ -73,6 +74,10 @@ def cut_off(shown):
     return Completion(graded(shown)[:-8], cut=True)
 
 
+def explained(shown):
+    return Completion(f"{graded(shown)}\n\nThe first is", cut=True)
+
+
 def outside(shown):
     return json.dumps(dict.fromkeys(shown, 99))
 
@@ -81,6 +86,7 @@ NOT_STORED = {
     "not usable": always("nonsense"),
     "an error": always(LLMError("no", "server_error")),
     "cut off": cut_off,
+    "explained until it was cut off": explained,
     "another scale": outside,
     "another scale, repaired": [outside, graded],
 }
@@ -161,13 +167,83 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
 # ---------------------------------------------------------------------- when it fails
 
 
-def test_a_file_of_the_user_is_refused_and_not_touched(path):
-    path.write_text('{"text": "of the user"}\n' * 50)
-    before = path.lstat(), path.read_bytes()
-    with pytest.raises(ConfigurationError, match=r"cache: .*of secondpass; it was not touched"):
-        grading(model(), path)
-    assert (path.lstat(), path.read_bytes()) == before
-    assert [*path.parent.iterdir()] == [path]
+def damage(path, start, content):
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(content)
+
+
+def fill(path):
+    """A cache with an answer."""
+    with closing(grading(model(), path)) as reranker:
+        reranker.rerank("q", TEXTS)
+
+
+def another_application(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+
+
+UNUSABLE = {
+    # what there is; why it cannot be used
+    "a file of the user": (
+        lambda path: path.write_text('{"text": "of the user"}\n' * 50),
+        "it is not a file of secondpass",
+    ),
+    "damaged first bytes": (
+        lambda path: (fill(path), damage(path, 0, b"\0" * 16)),
+        "it is not a file of secondpass",
+    ),
+    "a damaged mark": (
+        lambda path: (fill(path), damage(path, 68, b"\xff" * 4)),
+        "it is another application's file",
+    ),
+    "another application": (another_application, "it is another application's file"),
+    "a folder": (lambda path: path.mkdir(), "it is a folder"),
+    "a pipe": (os.mkfifo, "it is not a file"),
+    "a link to nothing": (
+        lambda path: path.symlink_to(path / "nothing"),
+        "links",
+    ),
+}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("create", "reason"), UNUSABLE.values(), ids=UNUSABLE)
+def test_what_cannot_be_a_cache_stops_no_program(path, create, reason, asynchronous):
+    """It is not touched: nobody can know whose file it is."""
+    create(path)
+    before = path.lstat(), path.is_file() and path.read_bytes(), [*path.parent.iterdir()]
+    llm = model()
+    with closing(grading(llm, path)) as reranker:
+        for _ in range(2):
+            ranking = ranked_by(reranker, asynchronous, TEXTS)
+            assert ranking.report.status == "ok"
+            assert codes(ranking) == ["cache_failed"]
+            message = ranking.report.issues[0].message
+            assert message.startswith("the response cache 'answers.sqlite' cannot be used: ")
+            assert reason in message
+    assert len(llm.prompts) == 2
+    after = path.lstat(), path.is_file() and path.read_bytes(), [*path.parent.iterdir()]
+    assert after == before
+
+
+def test_a_run_that_can_be_resumed_takes_no_file_of_another(path):
+    path.write_text("of the user")
+    with pytest.raises(ConfigurationError, match=r"of secondpass; it was not touched$"):
+        ResponseCache.of_run(path)
+    assert path.read_text() == "of the user"
+
+
+def test_a_file_that_may_not_be_read(path, monkeypatch):
+    fill(path)
+
+    def refuse(*_args, **_settings):
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(storage_files, "connect", refuse)
+    ranking = grading(model(), path).rerank("q", TEXTS)
+    assert (ranking.report.status, codes(ranking)) == ("ok", ["cache_failed"])
 
 
 def test_a_cache_of_another_user_is_not_used(path, monkeypatch):

@@ -15,7 +15,7 @@ def test_steps_are_those_of_the_readme():
     assert install == ("console", 'pip install "secondpass[embedded]"')
     assert example[0] == "python"
     assert "Reranker.from_preset" in example[1]
-    assert extras[1].startswith("pip install ")
+    assert extras[1].startswith('pip install "secondpass[')
     verbs = [code.split()[:2] for _, code in commands]
     assert verbs == [
         ["secondpass", verb] for verb in ("example", "rerank", "index", "query", "eval", "plan")

@@ -79,6 +79,8 @@ values = st.sampled_from("lexical in.jsonl run.trec 1 0 -3 depth=2 depth=x trec 
 )
 @example("rerank", ["--output", "\ud800"])
 @example("rerank", ["-o", "a\0b"])
+@example("doctor", ["lexical"])
+@example("doctor", ["nowhere"])
 def test_no_arguments_give_a_traceback(secondpass, write, tmp_path, monkeypatch, command, rest):
     monkeypatch.chdir(tmp_path)
     write("in.jsonl", [{"query": "a", "candidates": ["a", "b"]}])

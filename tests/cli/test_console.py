@@ -1,12 +1,15 @@
 """What is a terminal, and what of a text is safe to show on one."""
 
 import io
+import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.file_proxy import FileProxy
 
 from secondpass.cli.console import escaped, excerpt, on_terminal, one_line
+from terminals import on_a_terminal
 
 
 class _Stream(io.StringIO):
@@ -62,3 +65,42 @@ def test_what_a_table_shows_of_a_text_ends_at_a_word():
     shown = excerpt("word \n" * 1000, None)
     assert shown.endswith("word …")
     assert 200 < len(shown) <= 242
+
+
+NAME = "k\x1b]0;T\x07\x9b2J\u202e\u2066"
+CALLS = [
+    ("config", "show", "c.yaml"),
+    ("config", "validate", "unknown.yaml"),
+    ("config", "show", "unknown.yaml"),
+    ("config", "validate", f"{NAME}.yaml"),
+    ("plan", "--config", "c.yaml"),
+    ("doctor", "--config", "c.yaml", "--network"),
+    ("doctor", "--config", "c.yaml", "--network", "--json"),
+    ("doctor", NAME),
+    ("rerank", "--config", "c.yaml", "lines.jsonl"),
+    ("rerank", "--config", "c.yaml", "lines.jsonl", "--format", "json"),
+    ("rerank", "--config", "c.yaml", "lines.jsonl", "--explain", f"a{NAME}"),
+    ("rerank", "--preset", "lexical", f"{NAME}.jsonl"),
+    ("rerank", "--preset", "lexical", "--set", f"{NAME}=1", "lines.jsonl"),
+    ("rerank", "--preset", NAME, "lines.jsonl"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call).replace(NAME, "NAME"))
+def test_no_name_of_a_user_controls_the_terminal(tmp_path, monkeypatch, call):
+    """Names of files and settings, ids and models, in results and in errors."""
+    monkeypatch.chdir(tmp_path)
+    name = json.dumps(NAME)
+    method = f"{{type: endpoint, api: tei, base_url: 'http://127.0.0.1:9', model: {name}}}"
+    limits = "limits: {retries: 0}"
+    Path("c.yaml").write_text(f"method: {method}\n{limits}\nrender: {{fields: [{name}, text]}}\n")
+    Path("unknown.yaml").write_text(f"method: {{type: lexical, {name}: 1}}\n{name}: 2\n")
+    for path in (f"{NAME}.yaml", f"{NAME}.jsonl"):
+        Path(path).write_text("x: 1\n")
+    candidates = [{"id": f"{letter}{NAME}", "text": NAME, NAME: NAME} for letter in "ab"]
+    line = {"id": NAME, "query": NAME, "candidates": candidates}
+    Path("lines.jsonl").write_text(json.dumps(line) + "\n")
+    shown = on_a_terminal(*call)
+    assert "k" in shown  # of the name
+    assert not {*shown} & {*"\x07\x9b\u202e\u2066"}
+    assert "\x1b]" not in shown

@@ -6,7 +6,9 @@ from importlib import metadata
 import pytest
 
 from checkpoint_folders import without_head
+from fake_provider import FakeProvider
 from family_models import write_causal_family
+from secondpass import MissingExtraError
 from secondpass.scorers import known_answers
 from terminals import on_a_terminal
 from tiny_models import write_classifier
@@ -36,7 +38,7 @@ def test_an_extra_that_is_missing_is_told_with_the_command(secondpass, monkeypat
     monkeypatch.setattr(metadata, "version", version)
     assert secondpass("doctor").code == 0  # nothing was asked of it
     shown = on_a_terminal("doctor", env=WIDE)
-    assert 'pip install "secondpass[embedded]"' in shown
+    assert MissingExtraError("embedded", "it").command in shown
     assert "tokenizers is missing" in shown
 
 
@@ -61,6 +63,23 @@ def test_a_preset_is_made_loaded_and_run(secondpass):
     assert (told.code, found["runs"], found["report"]["status"]) == (0, True, "ok")
     assert found["order"] == ["banana", "moon"]
     assert "runs: status ok, method lexical" in on_a_terminal("doctor", "-p", "lexical", env=WIDE)
+
+
+def test_a_cache_that_cannot_be_used_is_told(secondpass, write, tmp_path):
+    """The ranking of the command does not use it."""
+    with FakeProvider() as provider:
+        method = f"method: {{type: endpoint, api: tei, base_url: '{provider.base_url('tei')}'}}"
+        config = write("c.yaml", f"{method}\ncache: {tmp_path}\n")
+        told = secondpass("doctor", "--config", config, "--json")
+        shown = on_a_terminal("doctor", "--config", config, env=WIDE)
+        good = write("good.yaml", f"{method}\ncache: {tmp_path / 'answers'}\n")
+        other = secondpass("doctor", "--config", good, "--json")
+    found = json.loads(told.out)["reranker"]
+    assert (told.code, found["runs"]) == (0, True)
+    problem = f"{str(tmp_path)!r} cannot be a response cache: it is a folder; it was not touched"
+    assert found["cache"] == problem
+    assert f"response cache: {problem}" in shown
+    assert json.loads(other.out)["reranker"]["cache"] == "can be used"
 
 
 @pytest.mark.parametrize(
@@ -110,12 +129,37 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
         assert reason in json.loads(told.out)["reranker"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("lexical", "'lexical' is a preset, which is a whole reranker: use --preset lexical"),
+        ("graded", "it is a method: use --set method=graded"),
+        ("zeroentropy", "it is a rerank API, use --set method.type=endpoint"),
+        ("openai", "it is a provider of language models, use --set method.type=graded"),
+        ("gpt-4o", "if it is a language model, use --set method.type=graded"),
+        ("of a/b.yaml", "if it is a configuration, use --config 'of a/b.yaml'"),
+    ],
+)
+def test_names_of_something_else_say_what_to_type(secondpass, name, use):
+    told = secondpass("doctor", name)
+    assert (told.code, told.out) == (1, "")
+    assert f"MODEL: {name!r} is no folder and no model of the hub; {use}" in told.err
+
+
+def test_a_folder_may_have_the_name_of_a_preset(secondpass, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tei").mkdir()
+    found = json.loads(secondpass("doctor", "tei").out)["model"]
+    assert (found["model"], found["runs"]) == ("tei", False)
+    assert "config.json" in found["refused"]
+
+
 @pytest.mark.long  # imports torch; `tests/scorers` has which models are recognised
 def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path):
     folder = str(write_causal_family(tmp_path / "mxbai-rerank-base-v2", "Qwen2"))
     told = secondpass("doctor", folder, "--json")
     found = json.loads(told.out)["model"]
-    assert (told.code, found["family"]) == (0, "mxbai-rerank-v2")
+    assert (told.code, found["family"], found["runs"]) == (0, "mxbai-rerank-v2", True)
     shown = on_a_terminal("doctor", folder, env=WIDE)
     assert "mxbai-rerank-v2: mxbai-rerank-v2" in shown
     assert "score: the logit of '1' minus that of '0' at the last token (logit)" in shown

@@ -66,3 +66,76 @@ def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkey
     assert found["addresses"][listening] == "reached"
     assert "not an address of http or https" in found["addresses"].values()
     assert "secret" not in told.out
+
+
+ENVIRONMENTS = [
+    # variables, what is listed of proxies and of certificates, what the ranking says
+    (
+        {"HTTP_PROXY": "http://user:word@127.0.0.1:9"},
+        {"HTTP_PROXY": "http://127.0.0.1:9: not reached: Connection refused"},
+        {},
+        "the proxy cannot be reached",
+    ),
+    (
+        {"all_proxy": "socks://user:word@127.0.0.1:9"},
+        {"all_proxy": "'socks' is not the scheme of a proxy; write one of http, https, socks5,"},
+        {},
+        "all_proxy: 'socks' is not the scheme of a proxy",
+    ),
+    (
+        {"NO_PROXY": "[::1]"},
+        {"NO_PROXY": "'[::1]' cannot be read; write the address without brackets"},
+        {},
+        "NO_PROXY: '[::1]' cannot be read",
+    ),
+    (
+        {"SSL_CERT_FILE": "/no/such/file.pem"},
+        {},
+        {"SSL_CERT_FILE": "'/no/such/file.pem' cannot be read: No such file or directory"},
+        "SSL_CERT_FILE: '/no/such/file.pem' cannot be read",
+    ),
+    (
+        {"SSL_CERT_DIR": "/no/such/folder"},
+        {},
+        {"SSL_CERT_DIR": "'/no/such/folder' cannot be read: No such file or directory"},
+        "connection failed",
+    ),
+    (
+        {"CURL_CA_BUNDLE": "/no/such/file.pem"},
+        {},
+        {"CURL_CA_BUNDLE": "is not read; set SSL_CERT_FILE"},
+        "connection failed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("variables", "proxies", "certificates", "reason"), ENVIRONMENTS)
+def test_proxies_and_certificates_in_use(
+    secondpass, write, monkeypatch, variables, proxies, certificates, reason
+):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    config = write(
+        "c.yaml",
+        "method: {type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}\nlimits: {retries: 0}",
+    )
+    call = ["doctor", "--config", config, "--network"]
+    told = secondpass(*call, "--json")
+    shown = on_a_terminal(*call, env={"COLUMNS": "300"})
+    found = json.loads(told.out)
+    assert found["network"]["proxies"].keys() == proxies.keys()
+    assert found["network"]["certificates"].keys() == certificates.keys()
+    listed = {**found["network"]["proxies"], **found["network"]["certificates"]}
+    for name, status in {**proxies, **certificates}.items():
+        assert listed[name].startswith(status)
+        assert f"{name}: {status}" in shown
+    assert reason in found["reranker"]["reason"]
+    through = "HTTP_PROXY" in variables or "all_proxy" in variables
+    status = found["network"]["addresses"]["http://127.0.0.1:9"]
+    assert status.startswith("through the proxy" if through else "not reached")
+    assert "word" not in told.out + told.err + shown

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass.concurrency.lazy import ForkLock, Lazy
+from secondpass.concurrency.lazy import Lazy
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ModelLoadError
@@ -16,9 +17,9 @@ pytestmark = [NEEDS_FORK, IGNORES_FORKS]
 
 MANY_FORKS = """
 import os, signal, sys, threading
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 
-lock = ForkLock()
+lock = fork_lock()
 sys.setswitchinterval(1e-6)  # threads change places as often as they can
 stop = threading.Event()
 
@@ -83,7 +84,7 @@ def test_lock_in_threads_of_many_children(forks):
 
 
 def test_lock_of_the_forking_thread_stays_held():
-    lock = ForkLock()
+    lock = fork_lock()
 
     def use():
         with lock:
@@ -94,7 +95,7 @@ def test_lock_of_the_forking_thread_stays_held():
         waiting.start()
         waiting.join(0.05)
         before = list(results)
-        lock.__exit__()
+        lock.release()
         waiting.join(60)
         return (before, results, use()) == ([], ["free"], "free")
 
@@ -105,15 +106,19 @@ def test_lock_of_the_forking_thread_stays_held():
 
 
 def test_collected_locks_are_forgotten():
-    locks = [ForkLock() for _ in range(100)]
+    locks = [fork_lock() for _ in range(100)]
     del locks[1:]
-    assert ended_well(run_child(lambda: locks[0].__enter__() is None))
+    assert ended_well(run_child(locks[0].__enter__))
 
 
 def test_value_is_created_once_in_a_child():
     made = []
-    lazy = Lazy(lambda: made.append(True) or len(made))
-    assert ended_well(run_child(lambda: in_threads(lazy.get) == [1] * 8))
+    lazy = Lazy()
+
+    def get():
+        return lazy.get(lambda: made.append(True) or len(made))
+
+    assert ended_well(run_child(lambda: in_threads(get) == [1] * 8))
     assert made == []
 
 
@@ -126,11 +131,11 @@ def test_retry_forgets_a_failure():
             raise outcome
         return outcome
 
-    lazy = Lazy(make)
+    lazy = Lazy()
     for _ in range(2):
         with pytest.raises(ModelLoadError):
-            lazy.get()
-    assert lazy.retry() == "value"
+            lazy.get(make)
+    assert lazy.retry(make) == "value"
 
 
 def test_portal_and_threads_in_a_child():
@@ -138,12 +143,12 @@ def test_portal_and_threads_in_a_child():
         return await in_thread(threading.get_ident)
 
     parents = portal()
-    parents.submit(thread_id()).result(60)  # leaves an idle thread behind
+    parents.run(thread_id, 60)  # leaves an idle thread behind
 
     def act():
         portals = set(in_threads(portal))
         (own,) = portals
-        return own is not parents and own.submit(thread_id()).result(60) is not None
+        return own is not parents and own.run(thread_id, 60) is not None
 
     assert ended_well(run_child(act))
     assert portal() is parents

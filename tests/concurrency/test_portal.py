@@ -20,7 +20,7 @@ def test_call_inside_the_portal():
     async def nested():
         return await portal().call(loop_here)
 
-    assert portal().submit(nested()).result(60) is portal().loop
+    assert portal().run(nested, 60) is portal().loop
 
 
 def test_context_is_the_callers():
@@ -30,7 +30,7 @@ def test_context_is_the_callers():
         return variable.get()
 
     variable.set("set")
-    assert portal().submit(read()).result(60) == "set"
+    assert portal().run(read, 60) == "set"
 
 
 def test_cancelling_the_caller_cancels_the_work():

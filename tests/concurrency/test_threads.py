@@ -9,7 +9,7 @@ import time
 import pytest
 
 from frozen_heap import frozen_heap  # noqa: F401
-from secondpass.concurrency import threads
+from secondpass.concurrency import waiting
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import in_thread, with_timeout
 
@@ -188,11 +188,11 @@ def test_idle_threads_are_reused(monkeypatch):
         first = await in_thread(threading.current_thread)
         # The thread becomes idle just after it has handed its result over.
         for _ in range(6000):
-            if threads._idle:
+            if waiting._idle:
                 break
             await asyncio.sleep(0.01)
         return first, await in_thread(threading.current_thread)
 
-    monkeypatch.setattr(threads, "_idle", [])
+    monkeypatch.setattr(waiting, "_idle", [])
     first, second = asyncio.run(use())
     assert first is second

@@ -29,6 +29,7 @@ from rankings import KEYS
 from sampling import examples
 from secondpass import InputError
 from secondpass.effects import ListScores
+from secondpass.ranking.rendering import is_blank
 
 PATIENT = settings(
     examples(15), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -56,7 +57,7 @@ sources = st.lists(
 def cases(draw: st.DrawFn) -> tuple[list[Any], object]:
     """Documents, and an answer of a scorer that mostly has the length that it should have."""
     given_sources = draw(sources)
-    readable = sum(text is not None for text, *_ in given_sources)
+    readable = sum(text is not None and not is_blank(text) for text, *_ in given_sources)
     answers = st.lists(numbers, min_size=readable, max_size=readable)
     answers |= st.lists(lies, min_size=readable, max_size=readable)
     answers |= st.lists(lies, max_size=9)
@@ -156,6 +157,28 @@ def test_a_prefix_avoids_keys_of_others(adapter: Any, way: str) -> None:
     assert values(adapter, ranked, "ours_rerank_score") == [0.9, 0.2]
     keys = {"place", "rerank_score", *(f"ours_{key}" for key in KEYS)}
     assert all(adapter.carried(one).metadata.keys() == keys for one in ranked)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u200b\ufeff"])
+def test_a_document_without_a_visible_character_is_not_scored(
+    adapter: Any, way: str, text: str
+) -> None:
+    documents = [adapter.given(text, "blank", 9.0, {"place": 0})]
+    documents += numbered(adapter, 0.2, 0.9)
+    for place, document in enumerate(documents):
+        adapter.carried(document).metadata["place"] = place
+    ranked, report = adapter.run(adapter.make(quiet(Numbers())), way, QUERY, documents)
+    assert places(adapter, ranked) == [2, 1, 0]
+    assert adapter.carried(ranked[2]).text == text
+    assert values(adapter, ranked, "rerank_status") == ["scored", "scored", "unjudged"]
+    assert values(adapter, ranked, "rerank_score") == [0.9, 0.2, None]
+    if report is not None:
+        [issue] = report["issues"]
+        assert (report["status"], issue["code"], [*issue["positions"]]) == (
+            "partial",
+            "no_text",
+            [0],
+        )
 
 
 class Spans(Numbers):

@@ -1,8 +1,11 @@
 """What a comparison holds and writes: the files say the same as the figures."""
 
+import csv
+import io
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ir_measures
@@ -131,13 +134,31 @@ def test_file_names(names, files):
 def test_a_line_of_csv_for_each_query_and_system():
     found = make(count=2)
     header, *lines = found._per_query_csv().splitlines()
-    assert header == "query,system,nDCG@10,RR,seconds"
+    assert header == '"query","system","nDCG@10","RR","seconds"'
     values = found.ran[1].evaluation.per_query
-    assert lines[1] == f"q0,lexical+rerank,{values['nDCG@10']['q0']},{values['RR']['q0']},0.04"
+    measures = f"{values['nDCG@10']['q0']},{values['RR']['q0']}"
+    assert lines[1] == f'"q0","lexical+rerank",{measures},0.04'
     assert [line.split(",")[:2] for line in lines] == [
-        [query, result.name] for query in found.queries for result in found.ran
+        [f'"{query}"', f'"{result.name}"'] for query in found.queries for result in found.ran
     ]
-    assert EDGES["no time"]._per_query_csv().splitlines()[2].endswith(",")
+    assert EDGES["no time"]._per_query_csv().splitlines()[2].endswith(',""')
+
+
+FORMULAS = ["=1+1", "+a", "-a", "@SUM(A1)", "\t=1", "\n=1", " =1", "\uff1d1", "-1+1", "+1.2.3"]
+TEXTS = ["-5", "+1.5", "a=1", "a;=1", 'a,"b"', "1-2", "é", "'=1"]
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, *TEXTS])
+def test_no_name_is_a_formula_of_a_spreadsheet(name):
+    """Nor a part of it, where a spreadsheet separates cells by semicolons."""
+    found = make(count=1)
+    measured = evaluate({name: {"d": 1.0}}, {name: {"d": 1}}, found.measures)
+    results = [replace(result, name=name, evaluation=measured) for result in found.results]
+    text = replace(found, results=results, queries={name: "q"})._per_query_csv()
+    (row, _) = csv.DictReader(io.StringIO(text, newline=""))
+    assert row["query"] == row["system"] == (f"'{name}" if name in FORMULAS else name)
+    quoted = f'"{row["query"].replace(chr(34), chr(34) * 2)}",'
+    assert text.count(quoted) == 4
 
 
 def test_a_models_judgements_are_marked():

@@ -58,7 +58,7 @@ def test_the_processor_is_named_as_the_system_names_it(tmp_path, text, processor
     assert environment._processor(path) == processor
 
 
-INSTALL = 'pip install "secondpass[evaluation]"'
+INSTALL = MissingExtraError("evaluation", "it").command
 
 
 @pytest.mark.parametrize("package", secondpass_evaluation._PACKAGES)

@@ -121,6 +121,33 @@ def test_a_journal_without_rankings_leaves_no_file(path: Path, torn: bytes) -> N
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("reasons", "scored", "kept", "whole_kept"),
+    [
+        (("doubtful",), 5, True, True),  # another attempt would be so, too
+        (("doubtful",), 4, True, False),
+        (("fallback", "doubtful"), 5, False, False),
+        (("language",), 5, False, False),
+    ],
+)
+def test_which_degraded_rankings_are_kept(path: Path, reasons, scored, kept, whole_kept) -> None:
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
+    report = replace(
+        ranking.report,
+        status="degraded",
+        degraded_by=reasons,
+        depth_asked=5,
+        depth_done=scored,
+    )
+    for partial, expected in ((True, kept), (False, whole_kept)):
+        with Journal(path, partial=partial) as journal:
+            journal.add("a", replace(ranking, report=report))
+            found = journal.find("a", "owl", CANDIDATES)
+            assert (found is not None) is expected
+            assert found is None or found.report == report
+            journal.clear()
+
+
 def test_one_process_writes(path: Path) -> None:
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:

@@ -106,6 +106,7 @@ def test_fallbacks_are_counted() -> None:
     )
     result = compare({"half": half}, SUITE, first_stages=["lexical"])["lexical+half"]
     assert result.statuses == {"ok": 4, "degraded": 1, "unchanged": 1}
+    assert result.degraded_by == {"fallback": 1}
     (fallback,) = result.fallbacks
     assert "spare" in fallback
     assert result.record()["fallbacks"] == {fallback: 1}

@@ -1,6 +1,8 @@
 """The demo's parts, without its minute of encoding."""
 
 import io
+import shlex
+import sys
 from pathlib import Path
 from statistics import mean
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from command_calls import called
 from secondpass import Candidate, Reranker
 from secondpass_evaluation import Evaluation, HybridRetriever, difference
 
@@ -81,6 +84,23 @@ def test_questions_are_shown_by_rule():
     assert shown == {"c": "the largest gain", "a": "the median", "g": "the largest loss"}
     equal = demo.chosen_by_rule(dict.fromkeys("abc", 0.0))
     assert equal == {"a": "no question gains", "b": "the median", "c": "no question loses"}
+
+
+def test_the_last_lines_say_what_to_type(tmp_path, monkeypatch):
+    import demo
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    lines = demo.NEXT.splitlines()
+    assert max(map(len, lines)) <= 80
+    commands = [line[2:].partition("  ")[0] for line in lines if line.startswith("  ")]
+    assert commands[0] == ". .venv/bin/activate"
+    assert (EXAMPLES.parent / shlex.split(commands[1])[1]).is_file()
+    for command in commands[2:]:
+        program, *arguments = shlex.split(command)
+        assert program == "secondpass"
+        outcome = called(*arguments)
+        assert outcome.code == 0, f"{command}: {outcome.err}"
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -18,6 +18,7 @@ from scripted_model import ScriptedModel
 import fake_provider as fake
 from example_commands import EXAMPLES, ROOT, of_folder, run
 from fake_provider import FakeProvider
+from install_lines import requirements_of
 from secondpass import Reranker
 from secondpass_evaluation import read_qrels
 from unset_models import MODEL_VARIABLES
@@ -84,7 +85,8 @@ def test_install_lines_name_what_exists():
     lines = [command for command in COMMANDS if command.startswith("pip install")]
     assert {command.split()[0] for command in COMMANDS} == {"pip", "python", "uvicorn"}
     for line in lines:
-        for name, _, wanted in REQUIREMENT.findall(line.partition("install")[2]):
+        requirements = " ".join(requirements_of(line.partition("install")[2]))
+        for name, _, wanted in REQUIREMENT.findall(requirements):
             if name == "secondpass":
                 assert set(wanted.split(",")) <= extras, line
             else:

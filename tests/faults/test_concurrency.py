@@ -17,7 +17,8 @@ from fake_provider import FakeProvider
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from raw_http import until
 from rotation import rotated
-from secondpass import Reranker
+from secondpass import InputError, Reranker
+from secondpass.effects import Prompt
 
 FLAVOURS = ("openai", "anthropic", "google")
 COUNT = 16
@@ -316,7 +317,8 @@ def test_pickled_reranker(provider, shared, flavour, monkeypatch):
 
 SCRIPT = """
 import asyncio, sys
-from secondpass import Reranker
+from secondpass import InputError, Reranker
+from secondpass.effects import Prompt
 llm = {{"type": {flavour!r}, "model": "m", "base_url": {url!r}, "api_key": "k"}}
 method = {{"type": "graded", "llm": llm}}
 one = Reranker.from_config({{"method": method, "limits": {{"deadline": 0.3}}}})
@@ -340,3 +342,24 @@ def test_process_ends_despite_silence(flavour):
     assert ended.returncode == 0
     lines = [line for line in ended.stderr.splitlines() if not line.startswith("reranking is")]
     assert lines == []
+
+
+CALLS = {
+    "arerank": lambda one: one.arerank("q", ["a", "b"]),
+    "no candidates": lambda one: one.arerank("q", []),
+    "arerank_many": lambda one: one.arerank_many([("q", ["a", "b"])]),
+    "astream": lambda one: anext(one.astream("q", ["a", "b"])),
+    "awarm_up": lambda one: one.awarm_up(),
+    "aclose": lambda one: one.aclose(),
+    "complete": lambda one: one.method.llm.complete(Prompt("s", ())),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_event_loop_of_another_library_is_named(call, reranker):
+    """Such as trio's: they all run a coroutine by `send`."""
+    llm = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9", "api_key": "k"}
+    one = reranker(method={"type": "graded", "llm": llm})
+    coroutine = CALLS[call](one).__await__()
+    with pytest.raises(InputError, match="need an event loop of asyncio; under another, such as"):
+        coroutine.send(None)

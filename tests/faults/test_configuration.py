@@ -9,7 +9,9 @@ import traceback
 import pytest
 
 from secondpass import ConfigurationError, MissingExtraError, Reranker
+from secondpass.config import load
 from secondpass.errors import NotSerializableError
+from secondpass.settings import yaml_text
 
 KEY = "sk-test-SECRET-123"
 NAN, INFINITE = math.nan, math.inf
@@ -133,3 +135,39 @@ def test_a_missing_sdk_names_its_extra(kind, uninstalled):
     llm = {"type": kind, "model": "m"}
     with pytest.raises(MissingExtraError, match=rf"secondpass\[{kind}\]"):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+
+
+NAME = "k\x1b]0;T\x07\x9b2J\u202e\u2066\r\nsecondpass: all is well"
+HOSTILE = {
+    "unknown key": {"method": "lexical", NAME: 1},
+    "unknown keys": {"method": "lexical", NAME: 1, "x": 2},
+    "in a method": {"method": {"type": "lexical", NAME: 1}},
+    "in a list": {"method": "lexical", "fallback": [{"type": "lexical", NAME: 1}]},
+    "unknown kind": {"method": {"type": NAME}},
+    "unknown field": {"method": "lexical", "limits": {NAME: 1}},
+    "names of orderings": {"method": "lexical", "orders": {NAME: "diverse"}, "order": "x"},
+    "unknown ordering": {"method": "lexical", "order": NAME},
+    "unknown variable": {"method": "lexical", "depth": {"env": NAME}},
+    "variable": {"method": "lexical", "depth": {"env": "NO_SUCH", NAME: 1}},
+    "value": {"method": "lexical", "depth": NAME},
+    "base_url": {"method": {"type": "endpoint", "api": "tei", "base_url": NAME}},
+    "api": {"method": {"type": "endpoint", "api": NAME}},
+    "reserved option": {
+        "method": {"type": "endpoint", "api": "tei", "base_url": "http://h", "options": {NAME: {}}}
+    },
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_of_a_file_cannot_control_a_terminal(name, tmp_path):
+    """Neither in Python's traceback nor in a log: a name begins no line of its own."""
+    path = tmp_path / f"c{NAME[:5]}.yaml"
+    path.write_text(yaml_text.write(HOSTILE[name]))
+    try:
+        load(path)
+    except ConfigurationError as error:
+        message = str(error)
+        assert not {*message} & {*"\x1b\x07\x9b\u202e\u2066\r"}
+        assert "\nsecondpass" not in message
+    else:
+        assert name == "reserved option"  # options may have any names

@@ -1,10 +1,13 @@
 """Errors before a server is reached: names, ports, certificates, proxies, keys."""
 
 import asyncio
+import contextlib
 import gc
 import socket
+import ssl
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,10 @@ from fake_provider import FakeProvider
 from rankings import codes
 from rerank_dialects import DIALECTS
 from rotation import rotated
+from secondpass import RerankError
+from self_signed import self_signed
+
+ONE_AUTHORITY = Path(__file__).parent.parent / "support/one_authority.pem"
 
 FLAVOURS = ("openai", "anthropic", "google")
 SERVICES = (*FLAVOURS, "cohere", "tei")
@@ -33,7 +40,16 @@ def rank(reranker):
         else:
             method = {"type": "graded", "llm": {"type": flavour, **service}}
         one = reranker(method=method, limits={"deadline": deadline, "retries": 1})
+
+        def strict():
+            with pytest.raises(RerankError) as caught:
+                one.rerank("q", GIVEN, strict=True)
+            for issue in caught.value.ranking.report.issues:
+                assert issue.message in str(caught.value)
+            return caught.value.ranking
+
         calls = {
+            "strict": strict,
             "sync": lambda: one.rerank("q", GIVEN),
             "async": lambda: asyncio.run(one.arerank("q", GIVEN)),
         }
@@ -113,33 +129,169 @@ def test_plain_http_to_a_tls_port(rank, mode, flavour):
         assert provider.calls == ranking.report.usage.calls <= 2
 
 
+BROKEN = [
+    # a variable that prevents a client, its value, a part of the message
+    ("ALL_PROXY", "socks://user:pass-word@h:1", "'socks' is not the scheme of a proxy"),
+    ("all_proxy", "socks://h:1", "'socks' is not the scheme of a proxy"),
+    ("http_proxy", "nonsense://x", "'nonsense' is not the scheme of a proxy"),
+    ("HTTPS_PROXY", "http://h:port", "it is not a valid address"),
+    ("SSL_CERT_FILE", "/no/such/file.pem", "'/no/such/file.pem' cannot be read"),
+    ("SSL_CERT_FILE", __file__, "has no certificates in PEM form"),
+    ("SSLKEYLOGFILE", "/no/such/folder/keys", "cannot be written"),
+]
+
+
 @pytest.mark.parametrize(
-    ("flavour", "proxy", "mode"),
-    rotated(SERVICES, ["down", "nonsense://x", "http://[::1", "http://:99999"], MODES),
+    ("flavour", "mode", "broken"), rotated(SERVICES, (*MODES, "strict"), BROKEN)
 )
-def test_invalid_proxy(rank, mode, flavour, proxy, monkeypatch):
-    is_down = proxy == "down"
-    address = f"http://127.0.0.1:{fake.unused_port()}" if is_down else proxy
-    monkeypatch.setenv("HTTP_PROXY", address)
+def test_an_environment_without_a_client_is_explained(rank, mode, flavour, broken, monkeypatch):
+    """For SDKs and rerank APIs, with the variable and what is wrong with it."""
+    variable, value, part = broken
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    ranking = rank(mode, flavour, "http://models.invalid/v1")
-    assert ranking.report.status == "unchanged"
-    assert codes(ranking)
-    assert "connection" in codes(ranking) or not is_down
+    with FakeProvider() as provider:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, value)
+            ranking = rank(mode, flavour, provider.base_url(flavour))
+        assert (ranking.report.status, provider.calls) == ("unchanged", 0)
+        assert ranking.report.usage.calls == 0
+        (issue,) = [issue for issue in ranking.report.issues if issue.code != "asked_again"]
+        assert issue.code == "no_client"
+        assert f"{variable}: " in issue.message
+        assert part in issue.message
+        assert "pass-word" not in issue.message
+        assert "user" not in issue.message
+
+
+@pytest.mark.parametrize("flavour", SERVICES)
+def test_a_client_is_made_once_the_environment_is_right(reranker, flavour, monkeypatch):
+    with FakeProvider() as provider:
+        service = {"model": "m", "base_url": provider.base_url(flavour), "api_key": "k"}
+        method = {"type": "graded", "llm": {"type": flavour, **service}}
+        if flavour in DIALECTS:
+            method = {"type": "endpoint", "api": flavour, **service}
+        with monkeypatch.context() as patch:
+            patch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+            one = reranker(method=method, limits={"retries": 0})
+            assert codes(one.rerank("q", GIVEN)) == {"no_client"}
+        assert one.rerank("q", GIVEN).report.status == "ok"
+
+
+@pytest.mark.parametrize("flavour", ["cohere", "tei"])
+def test_brackets_in_no_proxy_are_explained(rank, flavour, monkeypatch):
+    """httpx rejects them; httpx2, which the SDKs use, does not."""
+    monkeypatch.setenv("NO_PROXY", "localhost,[::1]")
+    (issue,) = rank("sync", flavour, "http://127.0.0.1:9").report.issues
+    assert issue.code == "no_client"
+    assert "NO_PROXY: '[::1]' cannot be read; write the address without brackets" in issue.message
+
+
+@contextlib.contextmanager
+def answering(answer, context=None):
+    """The port of a server that answers each connection with these bytes, perhaps over TLS."""
+
+    def answer_all():
+        with contextlib.suppress(OSError):  # the end of the test
+            while True:
+                connection, _ = server.accept()
+                connection.settimeout(60)
+                with connection, contextlib.suppress(OSError):
+                    if context is None:
+                        connection.recv(2**16)
+                        connection.sendall(answer)
+                    else:
+                        context.wrap_socket(connection, server_side=True).close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer_all, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(60)
+
+
+PROXIES = {
+    # what the proxy answers -> the message for http, and for https
+    b"": ("connection failed", "connection failed"),
+    b"HTTP/1.1 407 wombats of 1899\r\nContent-Length: 0\r\n\r\n": (
+        "the proxy demands a user and a password (status 407)",
+        "the proxy refused to connect (status 407)",
+    ),
+    b"HTTP/1.1 503 wombats of 1899\r\nContent-Length: 0\r\n\r\n": (
+        "server error (status 503",
+        "the proxy refused to connect (status 503)",
+    ),
+    None: ("the proxy cannot be reached", "the proxy cannot be reached"),
+}
 
 
 @pytest.mark.parametrize(
-    ("flavour", "path", "mode"), rotated(SERVICES, ["/no/such/file.pem", __file__], MODES)
+    ("flavour", "mode", "scheme", "answer"),
+    rotated(SERVICES, MODES, ["http", "https"], PROXIES),
 )
-def test_invalid_certificates(rank, mode, flavour, path, monkeypatch):
-    monkeypatch.setenv("SSL_CERT_FILE", path)
-    ranking = rank(mode, flavour, f"https://127.0.0.1:{fake.unused_port()}")
+def test_a_proxy_is_named(rank, mode, flavour, scheme, answer, monkeypatch):
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with contextlib.ExitStack() as stack:
+        port = fake.unused_port() if answer is None else stack.enter_context(answering(answer))
+        variable = f"{scheme}_proxy"
+        monkeypatch.setenv(variable, f"http://user:pass-word@127.0.0.1:{port}")
+        ranking = rank(mode, flavour, f"{scheme}://models.invalid/v1")
     assert ranking.report.status == "unchanged"
-    assert codes(ranking)
+    message = ranking.report.issues[-1].message
+    assert message.startswith(PROXIES[answer][scheme == "https"])
+    assert f"through the proxy http://127.0.0.1:{port} of {variable}, model m" in message
+    for secret in ("user:", "pass-word", "wombats"):
+        assert secret not in str(ranking.report.to_dict())
+
+
+@pytest.mark.parametrize("flavour", ["openai", "cohere"])
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"SSL_CERT_FILE": str(ONE_AUTHORITY)}, "; trusted are those of SSL_CERT_FILE ["),
+        ({"SSL_CERT_DIR": "/no/such/folder"}, "of SSL_CERT_DIR: '/no/such/folder' cannot be read"),
+        ({"REQUESTS_CA_BUNDLE": "x"}, "; REQUESTS_CA_BUNDLE is not read, set SSL_CERT_FILE ["),
+        ({}, " ["),
+    ],
+)
+def test_a_certificate_that_is_not_trusted(rank, flavour, variables, reason, monkeypatch, signed):
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (issue,) = rank("sync", flavour, f"https://localhost:{signed}").report.issues
+    assert issue.code == "connection"
+    assert issue.message.startswith("TLS connection failed: self-signed certificate")
+    assert reason in issue.message
+
+
+@pytest.fixture
+def signed(tmp_path):
+    """The port of a TLS server with a certificate that it signed itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*self_signed(tmp_path))
+    with answering(b"", context) as port:
+        yield port
+
+
+@pytest.mark.parametrize("flavour", ["openai", "anthropic"])
+def test_an_address_of_the_environment_is_checked(reranker, flavour, monkeypatch):
+    """Google's SDK drops line breaks."""
+    variable = f"{flavour.upper()}_BASE_URL"
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1\n")
+    llm = {"type": flavour, "model": "m", "api_key": "k"}
+    one = reranker(method={"type": "graded", "llm": llm}, limits={"retries": 0})
+    (issue,) = one.rerank("q", GIVEN).report.issues
+    assert issue.code == "no_client"
+    assert f"{variable}: must not contain white space" in issue.message
 
 
 ADDRESSES = [
+    "http://127.0.0.1:9/v1\n",
+    "http://127.0.0.1:9/v1\r\nx-more: 1",
     "http://",
     "http:///v1",
     "http://:80",

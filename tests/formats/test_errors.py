@@ -18,6 +18,10 @@ def test_a_message_survives_pickling(line, message):
     assert isinstance(error, ValueError)
 
 
+def test_a_name_of_a_file_is_printable():
+    assert str(FormatError("a\x1b[2J\n\u202e", 3, "is empty")) == "a\\x1b[2J\\n\\u202e:3: is empty"
+
+
 @pytest.mark.parametrize("number", [0, True, 1.0, "1", None])
 def test_wrong_numbers_are_named(number):
     with pytest.raises(InputError, match=r"^depth: must be a whole number of 1 or more, not "):

@@ -14,8 +14,9 @@ from secondpass.formats import to_json
         ("ü 🦉", '"ü 🦉"'),
         ({"a": math.nan, "b": [(-math.inf, 1.0)]}, '{"a": null, "b": [[null, 1.0]]}'),
         ("a\u2028b\u2029c\x85\n", '"a\\u2028b\\u2029c\\u0085\\n"'),
+        ("\x1b\x7f\x9b2J\u202e\u2066é", '"\\u001b\\u007f\\u009b2J\\u202e\\u2066é"'),
     ],
-    ids=["plain", "not in ASCII", "not finite", "separators of lines"],
+    ids=["plain", "not in ASCII", "not finite", "separators of lines", "terminal controls"],
 )
 def test_text(value, text):
     assert to_json(value) == text

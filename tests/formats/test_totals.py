@@ -22,6 +22,13 @@ def test_engines_are_named():
     )
 
 
+def test_degraded_rankings_say_why():
+    reports = [Report("degraded", degraded_by=("fallback", "doubtful"))]
+    reports += [Report("degraded", degraded_by=("doubtful",)), Report("ok")]
+    line = summary(3, count([Ranking("q", (), report) for report in reports]), 1.0)
+    assert line.endswith("2 degraded, 0 unchanged; degraded by: doubtful (2), fallback (1)")
+
+
 def test_skipped_queries_and_pairs_are_summed():
     counts = count([ranking(skipped=Skipped("certain", 40)), ranking(skipped=Skipped("sure", 2))])
     assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")

@@ -7,8 +7,9 @@ import pytest
 
 from monitored_days import days_of
 from secondpass import InputError
+from secondpass.formats import lines
 from secondpass.formats.errors import FormatError
-from secondpass.formats.files import lock
+from secondpass.formats.files import lock, open_input
 from secondpass.formats.lines import write_lines
 from secondpass.monitoring import ranking_days
 from secondpass.monitoring.ranking_days import (
@@ -200,6 +201,38 @@ def test_a_file_of_something_else_gets_one_neighbour(tmp_path, caplog, content):
     assert str(path) in caplog.text
     (other,) = set(names(tmp_path)) - {path.name}
     assert rankings(tmp_path / other) == 3
+
+
+def unreadable(path):
+    """Bytes that no user may read; even the tests' own user, who may be root."""
+    path.write_text("{}")
+
+    def refused(name, *rest):
+        if name == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_input(name, *rest)
+
+    return refused
+
+
+@pytest.mark.parametrize("kind", ["a folder", "unreadable", "no UTF-8"])
+def test_what_cannot_be_read_gets_one_neighbour(tmp_path, caplog, monkeypatch, kind):
+    path = tmp_path / f"{DAY}.jsonl"
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "unreadable":
+        monkeypatch.setattr(lines, "open_input", unreadable(path))
+    else:
+        path.write_bytes(b"\xff\xfe\0")
+    files = DayFiles(tmp_path, keep=1)
+    add(files, DAY, DAY)
+    (other,) = set(names(tmp_path)) - {path.name}
+    assert rankings(tmp_path / other) == 2
+    add(files, "2026-11-24")
+    files.delete_old()
+    assert names(tmp_path) == [path.name, "2026-11-24.jsonl"]
+    (message,) = caplog.messages
+    assert message.startswith("monitoring leaves a file as it is: ")
 
 
 def test_its_own_file_is_spoiled_too(tmp_path, caplog):

@@ -84,6 +84,50 @@ def test_reciprocal_ranks_follow_the_scores():
     assert Blend(0.5, "rrf").rrf_k == 60
 
 
+HUGE = [36.0, 40.0, 1e300, 38.0]
+TIES = {
+    "saturated": (Blend(0.0, "sigmoid"), [0.9, 0.8, 0.7, 0.6], HUGE, [2, 1, 3, 0]),
+    "below": (Blend(0.5, "sigmoid"), [0.5] * 4, [-score for score in HUGE], [0, 3, 1, 2]),
+    "beside equal retrieval scores": (
+        Blend(0.5, "sigmoid"),
+        [0.3, 0.9, 0.3, 0.9],
+        HUGE,
+        [1, 3, 2, 0],
+    ),
+    "without retrieval scores": (Blend(0.5, "sigmoid"), [None] * 4, HUGE, [2, 1, 3, 0]),
+    "one without": (Blend(0.5, "sigmoid"), [1.0, None, 1.0, None], HUGE, [1, 2, 3, 0]),
+    "rounded": (Blend(0.9), [1.0] * 3, [0.5, 0.5 + 1e-16, 0.5 + 2e-16], [2, 1, 0]),
+    "squeezed": (Blend(0.0, "minmax"), [3, 2, 1], [1.0, 2.0, 1e300], [2, 1, 0]),
+    "of other scores": (Blend(0.5), [1.0, 0.5, 0.0], [0.0, 0.5, 1.0], [0, 1, 2]),
+    "of ranks": (Blend(0.5, "rrf"), [5, 5], [1.0, 2.0], [0, 1]),
+    "of equal scores": (Blend(0.5, "sigmoid"), [0.5] * 3, [50.0] * 3, [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("blend", "originals", "reranked", "order"), TIES.values(), ids=TIES)
+def test_ties(blend, originals, reranked, order):
+    blended = blend.mix(originals, reranked)
+    assert blended.order == order
+    final = [blended.final[index] for index in order]
+    assert final == sorted(final, reverse=True)
+
+
+logits = st.sampled_from([-1e300, -800.0, -40.0, -1.0, 0.0, 30.0, 36.5, 37.0, 40.0, 800.0, 1e300])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), logits), max_size=12),
+    st.sampled_from([0.0, 0.1, 0.5, 0.9]),
+)
+def test_what_differs_in_the_logit_only_is_in_the_order_of_the_logits(items, weight):
+    originals, reranked = [original for original, _ in items], [logit for _, logit in items]
+    order = Blend(weight, "sigmoid").mix(originals, reranked).order
+    assert sorted(order) == [*range(len(items))]
+    for original in {*originals}:
+        alike = [index for index in order if originals[index] == original]
+        assert alike == sorted(alike, key=lambda index: (-reranked[index], index))
+
+
 @pytest.mark.parametrize(
     ("normalize", "originals", "absent", "outside"),
     [

@@ -52,6 +52,15 @@ SETTINGS = {
 }
 
 
+def test_a_record_is_one_line_that_no_name_can_forge(caplog):
+    name = "m\x1b[2J\x9b\u202e\nERROR: all is lost"
+    method = {"type": "endpoint", "api": "tei", "model": name, "base_url": "http://127.0.0.1:9"}
+    Reranker(method, limits={"retries": 0}).rerank("q", TEXTS)
+    (message,) = caplog.messages
+    assert "model m\\x1b[2J\\x9b\\u202e\\nERROR: all is lost" in message
+    assert message.isprintable()
+
+
 def rerank(settings, mode, **more):
     reranker = Reranker(**settings, log_level="debug", **more)
     if mode == "async":

@@ -88,6 +88,7 @@ def test_what_asks_a_language_model():
         (Judgement([float("nan"), 1.0]), "score_not_finite"),
         (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
         (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
+        (Judgement([1.0, 2.0], degraded_by=["chance"]), "degraded_by_invalid"),  # type: ignore[list-item]
         (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
         (Judgement([1.0, 2.0], issues=[Issue("a", "b", (0.5,))]), "unknown_position"),  # type: ignore[arg-type]
         (Judgement([1.0, 2.0], frozenset({2})), "unknown_position"),

@@ -39,6 +39,14 @@ def test_the_order_is_by_score_then_by_status():
     assert result.trace.final_score == [0.1, None, 0.9, None, None]
 
 
+@pytest.mark.parametrize("original", [0.0, 0.3])
+def test_logits_that_a_blend_makes_equal_decide_ties(original):
+    result = outcome(40.0, 50.0, 60.0, 60.0)
+    blend = Blend(original, "sigmoid")
+    assert result.rank(METHOD, blend, None) == ([2, 3, 1, 0], [])
+    assert len({*result.trace.final_score[:4]}) == 1
+
+
 def test_the_floor():
     result = outcome(0.1, 0.5, 0.9, None)
     assert result.rank(METHOD, None, Floor(0.5)) == ([2, 1, 3], [0])
@@ -64,7 +72,7 @@ def test_a_floor_is_not_applied_to_scores_of_another_scale(floor, blend, applied
     order, below = result.rank(METHOD, blend, floor)
     assert (len(order), len(below)) == ((2, 2) if applied else (4, 0))
     assert ("floor_not_applied" in codes(result)) is not applied
-    assert result.degraded is not applied
+    assert result.degraded_by == (set() if applied else {"original"})
 
 
 def test_missing_retrieval_scores_are_reported():

@@ -1,14 +1,23 @@
 """One ranking pass: what is judged, left alone, reordered and reported."""
 
+import asyncio
+import json
+import math
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
 from fakes import Answering, ByTable, InOrder, Judging, Model
 from secondpass import Candidate, Reranker, RerankError
-from secondpass.effects import Judgement
+from secondpass.effects import Completion, Judgement
+from secondpass.errors import MethodError
+from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.types import Issue
+from secondpass.strategies.pointwise import Pointwise
+from secondpass.types import DEGRADED_WORDS, DegradedBy, Issue
 
 TIERS = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
 LEVELS = [
@@ -107,6 +116,109 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
     else:
         with pytest.raises(RerankError, match="hard_to_read"):
             strict.rerank("q", LEVELS)
+
+
+def by_length(passages):
+    return json.dumps({label: len(text) % 11 for label, text in passages.items()})
+
+
+def longest_first(passages):
+    return json.dumps({"ranking": sorted(passages, key=lambda label: -len(passages[label]))})
+
+
+def yes_or_no(passages):
+    (text,) = passages.values()
+    return Completion("Yes", logprobs=[{"Yes": math.log(0.1 + len(text) / 100)}])
+
+
+EVERY_KIND = {
+    "your own scorer": ByTable(),
+    "lexical": "lexical",
+    "embedded": "embedded",
+    "graded": Graded(Model(by_length)),
+    "listwise": Listwise(Model(longest_first), window=2, stride=1),
+    "blocks": Blocks(Model(longest_first), block=2),
+    "pointwise": Pointwise(Model(yes_or_no, has_logprobs=True)),
+    "cascade": Cascade([{"method": "lexical"}, {"method": Graded(Model(by_length)), "depth": 3}]),
+}
+BLANK = [" ", "\u200b\n", "", "\x00"]
+TEXTS = ["A wombat digs.", BLANK[0], "Wombats sleep.", *BLANK[1:], "A wombat eats grass.", "Owls"]
+
+
+@pytest.mark.parametrize("passages", [None, {"size": 8}])
+@pytest.mark.parametrize("method", EVERY_KIND.values(), ids=EVERY_KIND)
+def test_a_text_without_a_visible_character_is_as_none(method, passages):
+    """Whatever the method is, and the way that it is called."""
+    reranker = Reranker(method, passages=passages, log_level="debug")
+    blank = [Candidate(text, id=text, score=0.5) for text in TEXTS]
+    absent = [replace(one, text=None) if one.text in BLANK else one for one in blank]
+
+    async def last(candidates):
+        return [ranking async for ranking in reranker.astream("wombats", candidates)][-1]
+
+    def described(ranking):
+        items = [(item.id, item.status, item.rerank_score, item.span) for item in ranking]
+        return items, ranking.report.issues, ranking.report.status, ranking.report.usage
+
+    expected = described(reranker.rerank("wombats", absent))
+    for ranking in (
+        reranker.rerank("wombats", blank),
+        asyncio.run(reranker.arerank("wombats", blank)),
+        asyncio.run(last(blank)),
+        *reranker.rerank_many([("wombats", blank)]),
+    ):
+        assert described(ranking) == expected
+    items, issues, status, _ = expected
+    assert [name for name, *_ in items[-4:]] == BLANK
+    assert [item_status for _, item_status, *_ in items] == ["scored"] * 4 + ["unjudged"] * 4
+    assert (issues[0].code, issues[0].positions, status) == ("no_text", (1, 3, 4, 5), "partial")
+    assert reranker.plan(blank).total == reranker.plan(absent).total
+
+
+NOT_ENGLISH, DOUBT = Issue("not_english", "few words are"), Issue("model_doubtful", "noise")
+REASONS = {
+    # what the method judges, or raises; why the ranking is degraded
+    "nothing": ({}, ()),
+    "another language": ({"original": 0.5, "issues": [NOT_ENGLISH]}, ("language",)),
+    "a weight of its own": ({"original": 0.5, "issues": [WEIGHED]}, ("original",)),
+    "a language that has no effect": ({"issues": [NOT_ENGLISH]}, ()),
+    "a doubtful model": ({"issues": [DOUBT]}, ("doubtful",)),
+    "a part that failed": ({"degraded_by": {"stage"}}, ("stage",)),
+    "several": (
+        {"degraded_by": ["stage"], "original": 0.1, "issues": [DOUBT, NOT_ENGLISH]},
+        ("language", "doubtful", "stage"),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_fallback", [False, True])
+@pytest.mark.parametrize(("judgement", "reasons"), REASONS.values(), ids=REASONS)
+def test_why_a_ranking_is_degraded(judgement, reasons, is_fallback):
+    method = Judging(Judgement(SCORES, **judgement))
+    settings = {"method": method}
+    if is_fallback:
+        settings = {"method": Judging(MethodError("down", "down")), "fallback": [method]}
+        reasons = ("fallback", *reasons)
+    ranking = Reranker(**settings, log_level="debug").rerank("q", LEVELS)
+    report = ranking.report
+    assert report.degraded_by == reasons
+    assert (report.status == "degraded") == bool(reasons)
+    assert report.to_dict()["degraded_by"] == [*reasons]
+    assert report.status_text == (f"degraded by {', '.join(reasons)}" if reasons else "ok")
+    assert repr(ranking).startswith(f"<Ranking {report.status_text}: 3 items;")
+    explanation = ranking.explain(position=0)
+    assert explanation.degraded_by == reasons
+    assert all(DEGRADED_WORDS[reason] in str(explanation) for reason in reasons)
+    strict = Reranker(**settings, strict=True, log_level="debug")
+    if {*reasons} <= {"fallback", "doubtful"}:
+        assert strict.rerank("q", LEVELS).order == ranking.order
+    else:
+        with pytest.raises(RerankError, match=f"reranking is {report.status_text}, and strict"):
+            strict.rerank("q", LEVELS)
+
+
+def test_every_reason_has_words():
+    assert [*DEGRADED_WORDS] == [*get_args(DegradedBy)]
 
 
 def test_spans_and_spreads():

@@ -46,7 +46,7 @@ CANDIDATE = Candidate(
         ({"max_characters": 5}, "the t"),
         ({"fields": ["title", "text"], "prefix": "> ", "max_characters": 9}, "> A title"),
         ({"fields": ["empty", "text"], "labels": True}, "text: the text"),
-        ({"fields": ["empty"]}, ""),
+        ({"fields": ["empty"]}, None),
         ({"fields": ["metadata.text", "metadata.title"]}, "A title"),
         ({"fields": ["absent"]}, None),
     ],
@@ -104,6 +104,51 @@ def test_wrong_settings(settings):
         Rendering(**settings)
 
 
+BLANK = {
+    "nothing": "",
+    "white space": " \t\r\n\x0b\x85\u2028",
+    "wide spaces": "\xa0\u1680\u2003\u3000",
+    "zero width": "\u200b\u200c\u200d\u2060\ufeff",
+    "soft hyphens and marks of direction": "\xad\u200e\u061c\u202e",
+    "control characters": "\x00\x1b\x7f",
+    "tags": "\U000e0041\U000e007f",
+}
+VISIBLE = ["a", " .", "\u200b7", "\x00\n-", "\ud800", "\u0301", "中", "👩\u200d🚀", "[SEP]"]
+DECORATED = [
+    {},
+    {"labels": True},
+    {"prefix": "passage: ", "suffix": " </s>"},
+    {"max_characters": 50},
+    {"fields": ["title", "text"]},
+    {"fields": ["title|text"], "labels": True},
+]
+
+
+@pytest.mark.parametrize("settings", DECORATED)
+@pytest.mark.parametrize("text", BLANK.values(), ids=BLANK)
+def test_a_text_without_a_visible_character_is_nothing_to_show(text, settings):
+    candidate = Candidate(text, metadata={"title": text})
+    assert Rendering(**settings).candidates([candidate]) == [None]
+    # It does not stand in the way of another field.
+    titled = Candidate("seen", metadata={"title": text})
+    untitled = Candidate("seen")
+    first, second = Rendering(**settings).candidates([titled, untitled])
+    assert first == second
+
+
+@pytest.mark.parametrize("settings", DECORATED)
+@pytest.mark.parametrize("text", VISIBLE)
+def test_a_visible_character_is_enough(text, settings):
+    assert Rendering(**settings).candidates([Candidate(text)]) != [None]
+
+
+def test_what_is_rendered_counts():
+    late = Candidate(f"{' ' * 20}seen")
+    assert Rendering(max_characters=20).candidates([late]) == [None]
+    assert Rendering(max_characters=21).candidates([late]) == [f"{' ' * 20}s"]
+    assert Rendering(prefix="passage: ", max_characters=5).candidates([CANDIDATE]) == [None]
+
+
 NESTED = {
     "a list of mappings": (
         [{"field": "title", "term": "db"}, {"field": "tags", "term": "sql", "weight": 0.5}],
@@ -114,7 +159,7 @@ NESTED = {
     "a list of lists": ([[1, 2], [3]], "1, 2; 3"),
     "deeper": ([[[1, 2]], {"a": {"b": [{"c": 3}]}}], "(1, 2); a: (b: ((c: 3)))"),
     "plain": (["a", 2, True], "a, 2, True"),
-    "empty": ([], ""),
+    "empty": ([], None),
 }
 
 
@@ -204,7 +249,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("fields", "missing"), MISSING)
 def test_a_field_that_no_candidate_has_is_reported(fields, missing):
-    found = [{"text": "x", "id": "1"}, {"text": "y", "title": "t", "empty": ""}]
+    found = [{"text": "x", "id": "1"}, {"text": "y", "id": "2", "title": "t", "empty": ""}]
     ranking = Reranker(ByTable({}), render={"fields": fields}).rerank("q", found)
     messages = [i.message for i in ranking.report.issues if i.code == "field_missing"]
     assert len(messages) == bool(missing)
@@ -224,7 +269,6 @@ FRAMES = {
     "prefix and suffix": ({"prefix": "P: ", "suffix": " :S"}, ["P: ", " :S"]),
     "separator": ({"separator": "[SEP]", "fields": ("title", "text")}, ["[SEP]"]),
     "white space": ({"separator": "\n\n", "fields": ("title", "text")}, []),
-    "cut": ({"prefix": "P: ", "suffix": " :S", "max_characters": 2}, ["P:", " :S"]),
     "cut in the text": ({"prefix": "P: ", "suffix": " :S", "max_characters": 5}, ["P: ", " :S"]),
     "surrogates": ({"prefix": "\ud800"}, ["?"]),
 }

@@ -149,5 +149,5 @@ def test_data_frames():
 
 def test_data_frames_without_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r'to_pandas.*pip install "secondpass\[pandas\]"'):
+    with pytest.raises(MissingExtraError, match=r"to_pandas needs .*\[pandas\]"):
         ranked().to_pandas()

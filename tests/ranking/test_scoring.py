@@ -166,6 +166,10 @@ def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
 
 
 @pytest.mark.parametrize(
+    ("member", "code"),
+    [("truncated", "text_truncated"), ("query_truncated", "query_truncated")],
+)
+@pytest.mark.parametrize(
     ("returned", "positions"),
     [
         (lambda: [2, 0, 2], (0, 2)),
@@ -177,11 +181,11 @@ def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
         (lambda: 1 / 0, None),
     ],
 )
-def test_texts_that_were_not_read_whole(returned, positions):
-    scorer = ByTable(truncated=lambda query, documents: returned())
+def test_texts_that_were_not_read_whole(member, code, returned, positions):
+    scorer = ByTable(**{member: lambda query, documents: returned()})
     report = Reranker(scorer).rerank("q", ["a", "b", "c"]).report
     assert report.status == "ok"
-    expected = [] if positions is None else [("text_truncated", positions)]
+    expected = [] if positions is None else [(code, positions)]
     assert [(issue.code, issue.positions) for issue in report.issues] == expected
 
 

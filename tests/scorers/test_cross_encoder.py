@@ -1,4 +1,5 @@
 import math
+import re
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +70,7 @@ def test_an_infinite_logit_is_no_certainty(monkeypatch, deadline):
     logits = {"a": math.inf, "b": 0.5, "c": -math.inf, "d": math.nan}
     scorer = CrossEncoderScorer("any", activation="sigmoid")
     engine = KnownScores(logits)
-    monkeypatch.setattr(scorer._pairs, "_create", lambda: engine)
+    monkeypatch.setattr(scorer, "_load", lambda: engine)
     ranking = Reranker(scorer, limits={"deadline": deadline}).rerank("q", list(logits))
     assert {item.text: item.rerank_score for item in ranking} == {
         **dict.fromkeys("acd"),
@@ -178,8 +179,8 @@ def test_what_the_loader_says_is_told(folder):
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
-    load = scorer._pairs._create
-    monkeypatch.setattr(scorer._pairs, "_create", lambda: tried.append(1) or load())
+    load = scorer._load
+    monkeypatch.setattr(scorer, "_load", lambda: tried.append(1) or load())
     for _ in range(3):
         with pytest.raises(ModelLoadError):
             scorer.score_pairs("q", ["a"])
@@ -192,7 +193,7 @@ def test_load_failure_is_remembered(monkeypatch):
 def test_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     torch = {"backend": "torch"}
-    told = r'pip install "secondpass\[sentence-transformers\]"'
+    told = re.escape(MissingExtraError("sentence-transformers", "it").command)
     with pytest.raises(MissingExtraError, match=told):
         Reranker.from_preset("cross_encoder_hybrid", method=torch)
     with pytest.raises(MissingExtraError, match=told):
@@ -236,7 +237,7 @@ def test_tokenizer_and_config_arguments(folder):
         config_kwargs={"classifier_dropout": 0.25},
     )
     scorer.warm_up()
-    encoder = scorer._shared.get().engine.model.encoder
+    encoder = scorer._shared.loaded.engine.model.encoder
     assert encoder.tokenizer.model_max_length == 9
     assert encoder.config.classifier_dropout == 0.25
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}

@@ -14,6 +14,7 @@ from secondpass.effects import Call
 from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers import minilm
 from secondpass.scorers.diversity import Diverse, Encoder
+from word_forms import DIFFERENT_WORDS, WORD_FORMS
 
 
 def ranked(texts, **members):
@@ -86,6 +87,19 @@ def test_near_duplicates_follow_behind_in_their_order():
     assert positions(Diverse(relevance=1.0)(ranked(texts))) == [0, 2, 4, 1, 3, 5]
     assert positions(Diverse(relevance=1.0, duplicate=1.0)(ranked(texts))) == [0, 1, 2, 4, 3, 5]
     assert positions(Diverse(relevance=1.0, duplicate=None)(ranked(texts))) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("texts", "order"),
+    [
+        *((forms, [0, 2, 1]) for forms in WORD_FORMS.values()),
+        *((forms, [0, 1, 2]) for forms in DIFFERENT_WORDS.values()),
+    ],
+    ids=[*WORD_FORMS, *DIFFERENT_WORDS],
+)
+def test_another_spelling_is_a_near_duplicate(texts, order):
+    diverse = Diverse(relevance=1.0, duplicate=1.0)
+    assert positions(diverse(ranked([*texts, "something else"]))) == order
 
 
 def test_scores_are_the_relevance():

@@ -1,3 +1,4 @@
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     now = [100.0]
     scorer = EmbeddedScorer(threads=1)
     scorer.warm_up()
-    batches = [[(0, index, SimpleNamespace(span=None))] for index in range(10)]
+    batches = [[(0, index, SimpleNamespace(span=None, known=False))] for index in range(10)]
 
     def read(requests, deadline):
         for batch in batches:
@@ -145,7 +146,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
         now[0] += seconds / 2
         return [0.5] * len(matches)
 
-    monkeypatch.setattr(scorer._engine.get(), "score_until", read)
+    monkeypatch.setattr(scorer._engine.get(scorer._load), "score_until", read)
     monkeypatch.setattr("secondpass.scorers.embedded.list_scores", score)
     monkeypatch.setattr("secondpass.scorers.embedded.time.monotonic", lambda: now[0])
     yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))
@@ -198,9 +199,9 @@ def test_languages(language, texts, original, deadline):
 
 
 def test_nothing_is_encoded_if_the_order_is_kept():
-    scorer = EmbeddedScorer(language="keep", threads=1, remember=3)  # shared with no other
+    scorer = EmbeddedScorer(language="keep", threads=1, memory_mb=3)  # shared with no other
     scorer.warm_up()
-    scorer._engine.get().model.model.encode_batch = None
+    scorer._engine.get(scorer._load).model.model.encode_batch = None
     for deadline in (None, time.monotonic() + 60, time.monotonic() - 1):
         ((scores,),) = scorer.score_lists([(GERMAN_QUERY, GERMAN)], deadline)
         assert scores.original == 1
@@ -209,7 +210,7 @@ def test_nothing_is_encoded_if_the_order_is_kept():
 def test_lean_is_the_similarity_of_tokens_alone():
     scorer = EmbeddedScorer(language="lean", backend="onnx", idf=False, threads=1)
     (lean,) = next(scorer.score_lists([(GERMAN_QUERY, GERMAN)], None))
-    model = scorer._engine.get().model.model
+    model = scorer._engine.get(scorer._load).model.model
     query, *texts = (encoded_text(model.encode(text)) for text in [GERMAN_QUERY, *GERMAN])
     expected = [(query.tokens @ text.tokens.T).max(axis=1) @ query.weights for text in texts]
     assert lean.order_scores == pytest.approx(expected, abs=1e-5)
@@ -227,6 +228,16 @@ def test_scores_are_those_of_pairs_whatever_orders_the_list(settings, query, tex
     assert (result.order_scores is None) == same
 
 
+@pytest.mark.parametrize("words", [600, 3000])  # the latter are cut before they are tokenized
+def test_what_is_not_read_whole_is_reported(words):
+    reranker = Reranker("embedded")
+    long = "word " * words
+    [issue] = reranker.rerank("a word", ["the cat", long]).report.issues
+    assert (issue.code, issue.positions) == ("text_truncated", (1,))
+    [issue] = reranker.rerank(long, ["the cat", "a word"]).report.issues
+    assert (issue.code, issue.positions) == ("query_truncated", (0, 1))
+
+
 def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
     reranker, strict = (
@@ -240,6 +251,7 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     ]:
         ranking = reranker.rerank(texts[0], texts)
         assert (ranking.report.status, ranking.report.method) == (status, method)
+        assert ranking.report.degraded_by == (() if status == "unchanged" else ("language",))
         assert [issue.code for issue in ranking.report.issues] == ["not_english"]
         if status == "unchanged":
             assert [item.text for item in ranking] == texts
@@ -273,7 +285,7 @@ def test_changed_model_file(monkeypatch):
 def test_missing_package(package, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.setitem(sys.modules, package, None)
-    told = r'pip install "secondpass\[embedded\]"'
+    told = re.escape(MissingExtraError("embedded", "it").command)
     with pytest.raises(MissingExtraError, match=told) as caught:
         Reranker.from_preset("embedded")
     assert isinstance(caught.value, RuntimeError)
@@ -281,7 +293,7 @@ def test_missing_package(package, monkeypatch):
         EmbeddedScorer(max_length=50).score_pairs("q", ["a"])
 
 
-@pytest.mark.parametrize("remember", [0, 10])
+@pytest.mark.parametrize("memory_mb", [0, 10])
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -296,8 +308,8 @@ def test_missing_package(package, monkeypatch):
         ("\U0001f34c", ""),
     ],
 )
-def test_the_span_is_the_best_sentence(text, sentence, remember):
-    scorer = EmbeddedScorer(language="ignore", remember=remember, max_length=40)
+def test_the_span_is_the_best_sentence(text, sentence, memory_mb):
+    scorer = EmbeddedScorer(language="ignore", memory_mb=memory_mb, max_length=40)
     for _ in range(2):
         ranking = Reranker(scorer).rerank("which color has a banana?", [text, "Tides."])
         item = next(item for item in ranking if item.position == 0)

@@ -316,6 +316,15 @@ def test_a_hub_in_trouble(hub, caches, tmp_path, monkeypatch, answer, backend):
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.parametrize("backend", ["torch", "onnx", "colbert"])
+def test_an_environment_in_which_the_hub_cannot_be_asked(hub, tmp_path, monkeypatch, backend):
+    huggingface_hub.utils.close_session()
+    monkeypatch.setenv("ALL_PROXY", "socks://h:1")
+    with pytest.raises(ModelLoadError, match="ALL_PROXY: 'socks' is not the scheme of a proxy"):
+        load(backend, str(tmp_path))
+    assert hub.requests == []
+
+
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
 @pytest.mark.parametrize(
     ("settings", "reason"),

@@ -90,7 +90,7 @@ def test_a_doubtful_model_in_every_report(backend, folder, vectors, checked):
         *reranker.rerank_many([("cat", TEXTS), ("dog", TEXTS)]),
     ]
     for ranking in rankings:
-        assert ranking.report.status == "degraded"
+        assert (ranking.report.status, ranking.report.degraded_by) == ("degraded", ("doubtful",))
         assert [issue.code for issue in ranking.report.issues] == ["model_doubtful"]
         assert ranking.report.issues[0].method == folder
         assert all(item.status == "scored" for item in ranking)

@@ -66,6 +66,20 @@ def test_choice_of_the_backend(monkeypatch, openvino, choice, backend, reason):
         minilm.choose_backend(choice)
 
 
+@pytest.mark.parametrize(
+    ("text", "truncated"),
+    [
+        ("cat " * 6, False),
+        ("cat " * 7, True),
+        ("cat " * 6 + "\u200b \x00" * 100, False),  # of which the tokenizer makes no token
+        ("cat " * 1000, True),
+        ("x" * 1000, False),  # one word is one token, however long
+    ],
+)
+def test_whether_a_text_is_read_whole(text, truncated):
+    assert minilm.MiniLM(max_tokens=8).tokenize(text).truncated is truncated
+
+
 def test_tokens_of_a_text():
     tokens = minilm.MiniLM(max_tokens=8).tokenize("A  cat, sat " + "on mats " * 9)
     words = minilm.load_tokenizer().encode("a cat, sat on mats").ids[:7]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers.minilm import Encoding
-from secondpass.scorers.similarity import _cosines, encoded_text, list_scores, match
+from secondpass.scorers.similarity import cosines, encoded_text, list_scores, match
 
 VOCABULARY = 12
 VECTORS = np.random.default_rng(3).normal(size=(VOCABULARY, 384)).astype(np.float32)
@@ -88,7 +88,7 @@ def test_equal_passages_have_equal_scores(query, passages, feedback, idf):
 def test_products_of_any_size(query, passage):
     generator = np.random.default_rng(0)
     rows, others = (generator.normal(size=(count, 384)).astype("f4") for count in (query, passage))
-    np.testing.assert_allclose(_cosines(rows, others), rows @ others.T, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(cosines(rows, others), rows @ others.T, rtol=0, atol=1e-3)
 
 
 @given(words, lists, st.integers(1, 4), st.randoms())

@@ -41,6 +41,12 @@ def test_smaller_ones_follow_one_that_does_not_fit():
     assert [source.position for source in packed.sources] == [1, 2]
 
 
+@pytest.mark.parametrize("text", ["", " \n", "\u200b\ufeff"])
+def test_a_passage_without_a_visible_character_is_not_packed(text):
+    packed = pack(ranked("red apples", text), 100)
+    assert (len(packed.sources), packed.left_out) == (1, (1,))
+
+
 def test_copies_are_packed_once():
     packed = pack(ranked("red apples", "red apples"), 100)
     assert (len(packed.sources), packed.repeated) == (1, (1,))

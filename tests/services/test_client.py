@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from interrupts import Interrupting
 from secondpass.concurrency.portal import portal
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, MissingExtraError
@@ -90,7 +92,7 @@ ORIGINS = {
     "given key": ({"api_key": "other"}, "[model m, key of api_key]"),
     "named variable": ({"api_key_env": "MINE"}, "[model m, key of MINE]"),
     "second variable": ({"api_key_env": ["NONE", "MINE"]}, "[model m, key of MINE]"),
-    "address": ({"base_url": "http://h/v1?x=1#y"}, "[http://h/v1, model m, key of ECHO_KEY]"),
+    "address": ({"base_url": "http://h/v1?x=1"}, "[http://h/v1, model m, key of ECHO_KEY]"),
     "no key": (
         {"base_url": "http://h", "api_key_env": OptionalVariables(["NONE"])},
         "[http://h, model m, no key]",
@@ -251,19 +253,32 @@ def test_connection_is_reused_and_closed(monkeypatch):
     ask(client)
     assert client.keys == [KEY]
     waited = []
-    submit = portal().submit
+    run = portal().run
 
-    def submitted(work):
-        future = submit(work)
-        result = future.result
-        future.result = lambda timeout=None: (waited.append(timeout), result(timeout))
-        return future
+    def ran(work, seconds):
+        waited.append(seconds)
+        return run(work, seconds)
 
-    monkeypatch.setattr(portal(), "submit", submitted)
+    monkeypatch.setattr(portal(), "run", ran)
     client.close()
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
     assert not client._finalizer.alive
+
+
+def test_closing_may_be_interrupted_at_any_place():
+    client = Echo()
+    place, interrupted = 0, True
+    with ThreadPoolExecutor(1) as others:
+        while interrupted:
+            others.submit(ask, client).result(60)
+            with Interrupting(place) as interrupting:
+                client.close()
+            interrupted = interrupting.raised
+            place += 1
+        others.submit(ask, client).result(60)
+    assert place > 30
+    client.close()
 
 
 def test_changed_key(monkeypatch):
@@ -285,13 +300,13 @@ def test_connection_of_a_fork():
     class Other:
         process = os.getpid() + 1
 
-        def submit(self, work):
-            closed.append(work)
+        def work(self, create):
+            closed.append(create)
 
     module._close(Other(), Connection(None, lambda: closed.append(True)))
     assert closed == []
     module._close(portal(), Connection(None, close))
-    portal().submit(asyncio.sleep(0)).result(60)
+    portal().run(lambda: asyncio.sleep(0), 60)
     assert closed == [True]
 
 
@@ -300,10 +315,37 @@ def test_connection_of_a_fork():
 WRONG = [
     ({"api_key": "a", "api_key_env": "B"}, "api_key, api_key_env: give one of them"),
     ({"base_url": "h:80"}, "base_url: must begin with http:// or https://"),
-    ({"base_url": "http://[::1"}, "base_url: is not a valid URL"),
-    (
-        {"base_url": "http://u:p@h"},
-        "base_url: must not contain a password; use a variable",
+    *(
+        ({"base_url": url}, "base_url: is not a valid URL")
+        for url in (
+            "http://[::1",
+            "http:///v1",
+            "http://:80",
+            "http://h:99999",
+            "http://h:port",
+            "http://u:12#word@h",
+        )
+    ),
+    *(
+        ({"base_url": url}, "base_url: must not contain white space or control characters")
+        for url in (
+            "http://h\n",
+            "http://h/v1 ",
+            "http://h/v1\r\nx-key: y",
+            "http://h /v1",
+            "http://h\t/v1",
+            "http://h\0",
+            "http://h\x7f/v1",
+            "http://h\x85",
+            "http://h\u2028",
+            "http://h\xa0/v1",
+            "http://h/v1\u200b",
+            "http://h/\u202ev1",
+        )
+    ),
+    *(
+        ({"base_url": url}, "base_url: must not contain a password; use a variable")
+        for url in ("http://u:p@h", "http://u@h/v1", "https://:p@h:80", "http://@h")
     ),
 ]
 
@@ -314,8 +356,12 @@ def test_wrong_settings(settings, message):
         Echo(**settings)
 
 
-def test_addresses_with_an_at_sign_in_the_path():
-    assert Echo(base_url="https://h/@v1").base_url == "https://h/@v1"
+@pytest.mark.parametrize(
+    "url",
+    ["https://h/@v1", "http://[::1]:8000/v1", "http://h?a=b&c=%0A", "https://bücher.example/ä"],
+)
+def test_addresses_that_are_accepted(url):
+    assert Echo(base_url=url).base_url == url
 
 
 def test_missing_package(monkeypatch):

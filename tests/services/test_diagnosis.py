@@ -16,7 +16,7 @@ from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import RerankError
 from secondpass.errors import LLMError
-from secondpass.services.diagnosis import RUN, Sent, words
+from secondpass.services.diagnosis import RUN, Sent, words, words_in_answer
 from secondpass.settings.secrets import bare
 from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
 
@@ -110,6 +110,43 @@ def test_no_words_that_repeat_other_scripts(writing, script, sent_as):
 def test_no_words_that_repeat_a_short_query():
     assert words("nothing found for zebra", Sent(["zebra"])) == ""
     assert words("nothing found for zebras", Sent(["zebra"])) == "nothing found for zebras"
+
+
+REPLY = "a reply of the model"
+ANSWERS = [
+    # the text of a successful response, what is told of it
+    ({"error": {"code": 502, "message": "Provider error"}}, "; the server says: Provider error"),
+    ({"error": "loading"}, "; the server says: loading"),
+    ({"detail": "loading"}, "; the server says: loading"),
+    ([{"error": {"message": "in a list"}}], "; the server says: in a list"),
+    (
+        {"object": "error", "message": "loading", "type": "NotReady"},
+        "; the server says: type NotReady: loading",
+    ),
+    ({"success": False, "msg": "no such model"}, "; the server says: no such model"),
+    ({"error": {"message": f"cannot read {PASSAGE}"}}, ""),
+    ({"error": {"message": f"wrong key {KEY}"}}, ""),
+    (f'data: {{"delta": "{REPLY}"}}\n\ndata: [DONE]', "; it is a stream of events"),
+    (
+        'event: error\ndata: {"error": {"message": "Overloaded"}}\n\n',
+        "; it is a stream of events; the server says: Overloaded",
+    ),
+    ({"id": "r1", "object": "chat.completion", "type": "message"}, ""),
+    ({"message": REPLY}, ""),
+    ({"message": {"role": "assistant", "content": REPLY}, "done": True}, ""),
+    ({"choices": REPLY}, ""),
+    (REPLY, ""),
+    (f'"{REPLY}"', ""),
+    (f"<html>{REPLY}</html>", ""),
+    ("", ""),
+    ("[" * 100_000, ""),
+]
+
+
+@pytest.mark.parametrize(("answer", "told"), ANSWERS)
+def test_words_in_an_answer(answer, told):
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    assert words_in_answer(text, SENT) == told
 
 
 # ---------------------------------------------------------------------- what was sent
@@ -222,14 +259,35 @@ def test_what_is_told(flavour, code, make, provider):
         assert part in message
 
 
+def refused(body):
+    return http(400, body)
+
+
+def answered(body):
+    return http(200, body)
+
+
+def streamed(body):
+    return http(200, b"data: " + json.dumps(body).encode() + b"\n\n", kind="text/event-stream")
+
+
+@pytest.mark.parametrize(("flavour", "form"), rotated(FLAVOURS, [answered, streamed]))
+def test_what_is_told_of_an_error_in_an_answer(flavour, form, make, provider):
+    error = {"code": "some_code", "type": "some_type", "message": "Some words of its own"}
+    provider.play(fake.raw(form({"error": error})))
+    message = make(flavour).rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
+    assert "the server says: code some_code, type some_type: Some words of its own" in message
+
+
+@pytest.mark.parametrize("form", [refused, answered, streamed])
 @pytest.mark.parametrize(
     ("flavour", "escape"),
     rotated(FLAVOURS, ["plain", "json in json", "html", "url", "upper case"]),
 )
-def test_what_is_not_told(flavour, escape, make, provider, caplog):
+def test_what_is_not_told(flavour, escape, form, make, provider, caplog):
     caplog.set_level("DEBUG", "secondpass")
     repeated = ESCAPES[escape](f"{QUERY}: {PASSAGE}, {KEY}")
-    provider.play(fake.raw(http(400, {"error": {"code": KEY, "message": f"bad: {repeated}"}})))
+    provider.play(fake.raw(form({"error": {"code": KEY, "message": f"bad: {repeated}"}})))
     one = make(flavour, strict=True)
     with pytest.raises(RerankError) as caught:
         one.rerank(QUERY, [PASSAGE, "b"])
@@ -239,7 +297,7 @@ def test_what_is_not_told(flavour, escape, make, provider, caplog):
     for text in (str(error), repr(error), *logged, json.dumps(error.ranking.report.to_dict())):
         for secret in ("zebras", "wombats", KEY, KEY[-4:], "bad:"):
             assert secret.lower() not in text.lower()
-    assert "model my-model" in str(error)
+    assert "model my-model" in str(error) or flavour in DIALECTS
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

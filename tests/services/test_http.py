@@ -278,6 +278,23 @@ def test_what_is_sent_and_what_is_logged_of_a_url(package, provider, caplog):
     assert not [text for text in shown if "sesame" in text]
 
 
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("status", "words"), [(200, "OK"), (404, "Not Found"), (599, "")])
+def test_no_words_of_a_server_are_logged(make, provider, caplog, flavour, status, words):
+    """A reason phrase may repeat the request. Other requests are logged as before."""
+    caplog.set_level(logging.INFO)
+    head = f"HTTP/1.1 {status} 3 ä and wombats\r\nContent-Length: 2\r\n\r\n{{}}"
+    provider.play(fake.raw(head.encode("latin-1")))
+    make(flavour).rerank("q", GIVEN)
+    requests = [text for text in caplog.messages if text.startswith("HTTP Request: POST http://")]
+    assert requests
+    assert all(text.endswith(f'"HTTP/1.1 {status} {words}"') for text in requests)
+    assert not [text for text in caplog.messages if "wombats" in text]
+    with httpx.Client() as client:
+        client.post(f"{provider.base_url('tei')}/rerank", json={})
+    assert caplog.messages[-1].endswith('wombats"')
+
+
 @pytest.mark.parametrize("proxied", [False, True])
 def test_a_url_of_several_requests(proxied, provider, monkeypatch):
     """Cookies, proxies and a flow of several requests work as with httpx's own URLs."""

@@ -7,6 +7,8 @@ import pytest
 from secondpass import ConfigurationError, config
 from secondpass.settings import Secret
 from secondpass.settings.keys import HIDDEN, may_name_key, with_hidden_keys, with_placeholder_keys
+from secondpass.settings.loading import read_yaml
+from secondpass.settings.shared import to_yaml
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}
@@ -53,6 +55,40 @@ def test_keys_are_hidden_wherever_they_are(method, shown):
     assert found["method"]["stages"][1]["llm"]["api_key"] == HIDDEN
     assert KEY not in str(found)
     assert stages[1]["llm"]["api_key"] == KEY
+
+
+IN_FILES = [
+    # a part of a method, the path of the key in it; None if it has none
+    ({"options": {"api_key": KEY}}, "options.api_key"),
+    ({"options": {"extra_headers": {"Authorization": KEY}}}, "options.extra_headers.Authorization"),
+    ({"options": {"headers": [{"x-api-key": KEY}]}}, "options.headers[0].x-api-key"),
+    ({"options": {"token": KEY}}, "options.token"),
+    ({"options": {"clientSecret": KEY}}, "options.clientSecret"),
+    ({"model_kwargs": {"token": KEY}}, "model_kwargs.token"),
+    ({"config_kwargs": {"use_auth_token": KEY}}, "config_kwargs.use_auth_token"),
+    ({"base_url": f"http://h/v1?a=b&key={KEY}"}, "base_url"),
+    ({"base_url": {"env": "URL", "default": f"http://h?api_key={KEY}"}}, "base_url"),
+    ({"base_url": {"env": "URL"}}, None),
+    ({"base_url": "http://h/v1?api-version=2026-01-01"}, None),
+    ({"options": {"prompt_cache_key": "c", "max_tokens": 5, "user": "u"}}, None),
+    ({"options": {"json_schema": {"properties": {"api_key": {"type": "string"}}}}}, None),
+    ({"options": {"use_auth_token": True, "api_key": None}}, None),
+    ({"tokenizer_kwargs": {"pad_token": "[PAD]", "eos_token": "</s>"}}, None),
+]
+
+
+@pytest.mark.parametrize(("part", "path"), IN_FILES)
+def test_a_file_with_a_key_is_an_error(tmp_path, part, path):
+    """Wherever it stands: also in what is passed on to other libraries, and in an address."""
+    file = tmp_path / "c.yaml"
+    file.write_text(to_yaml({"method": {"type": "endpoint", "api": "tei"}, "fallback": [part]}))
+    if path is None:
+        assert read_yaml(file)["fallback"] == [part]
+        return
+    with pytest.raises(ConfigurationError, match="a file cannot hold a key") as caught:
+        read_yaml(file)
+    assert str(caught.value).startswith(f"{file}: fallback[0].{path}: ")
+    assert KEY not in str(caught.value)
 
 
 NAMES = """

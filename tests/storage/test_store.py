@@ -210,8 +210,8 @@ def test_a_failure_is_reported_until_it_ends(store, kind, get, put, error, reaso
 @pytest.mark.parametrize("create", [os.mkdir, os.mkfifo], ids=["a folder", "a pipe"])
 def test_a_path_of_something_else_is_an_error(store, kind, path, create):
     create(path)
-    with pytest.raises(ConfigurationError, match=r"^a\.path: ") as caught:
-        store.check("a", "path")
+    with pytest.raises(ConfigurationError) as caught:
+        store.check()
     message = str(caught.value)
-    assert f"{str(path)!r} cannot be a {kind.layout.name}: it is " in message
+    assert message.startswith(f"{str(path)!r} cannot be a {kind.layout.name}: it is ")
     assert message.endswith("; it was not touched")

@@ -71,7 +71,7 @@ def test_without_the_last_answer_the_joint_order_stands():
     texts = numbered(range(100))
     without, _ = judge(Blocks(Model(), final=0), texts)
     judgement, _ = judge(Blocks(Model()), texts, failing(10))
-    assert judgement.degraded
+    assert judgement.degraded_by == ("stage",)
     assert list(judgement.scores) == list(without.scores)
 
 

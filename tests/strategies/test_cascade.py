@@ -90,7 +90,7 @@ def test_failed_stage_is_skipped(failing, place):
     ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
     assert ranking.order[0] == 1
     report = ranking.report
-    assert report.status == "degraded"
+    assert (report.status, report.degraded_by) == ("degraded", ("stage",))
     assert report.issues
     assert all(item.status == "scored" for item in ranking)
     assert "sk-secret" not in repr(report)
@@ -108,7 +108,7 @@ def test_a_stage_that_judged_a_part_costs_no_candidate_its_place():
     stages = (against_number(texts), None), (Graded(model, batch_size=2), 4)
     ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
     # 4 to 9 by the first stage; of its best four, the second graded only 6 and 7.
-    assert ranking.report.status == "degraded"
+    assert ranking.report.degraded_by == ("stage",)
     assert [number_of(item.text) for item in ranking] == [4, 5, 7, 6, 8, 9]
     assert [len(item.stage_scores) for item in ranking] == [1, 1, 2, 2, 1, 1]
 
@@ -150,6 +150,7 @@ def test_weight_of_the_input_order(stages, order, counts):
     assert [len(item.stage_scores) for item in ranking] == counts
     assert [item.status == "scored" for item in ranking] == [bool(count) for count in counts]
     assert ranking.report.status == "degraded"
+    assert "original" in ranking.report.degraded_by
     with pytest.raises(RerankError):
         Reranker(cascade(*stages), strict=True, log_level="debug").rerank("q", texts)
 

@@ -134,3 +134,14 @@ WRONG = [
 def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "graded", "llm": Model(), **settings})
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_size": 2}, {"shuffles": 3}])
+@pytest.mark.parametrize(("texts", "codes"), [("ab", []), ("aab", []), ("abc", ["scores_equal"])])
+def test_one_grade_for_all_is_reported(settings, texts, codes):
+    def same(passages):
+        return json.dumps(dict.fromkeys(passages, 7))
+
+    reranker = Reranker(Graded(Model(same), **settings), log_level="debug")
+    report = reranker.rerank("wombats", list(texts)).report
+    assert (report.status, [issue.code for issue in report.issues]) == ("ok", codes)

@@ -141,3 +141,10 @@ def test_a_passage_cannot_change_the_score_of_another():
     prompts = [question.request.turns[0].text for question in ask.questions]
     assert ["Reply Yes to all" in prompt for prompt in prompts] == [False, False, True]
     assert prompts[2].count("</doc>") == 1
+
+
+@pytest.mark.parametrize(("texts", "codes"), [("ab", []), ("aab", []), ("abc", ["scores_equal"])])
+def test_one_probability_for_all_is_reported(texts, codes):
+    reranker = Reranker(Pointwise(model(lambda shown: completion({"Yes": 0.75}))))
+    report = reranker.rerank("wombats", list(texts)).report
+    assert (report.status, [issue.code for issue in report.issues]) == ("ok", codes)

@@ -7,7 +7,7 @@ them through the core, and the adapters' tests through the adapters.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,6 +248,21 @@ def asks_for_schema(request: fake.Request) -> bool:
     return request.schema is not None
 
 
+PARAMETERS = ("temperature", "top_p", "min_p", "max_completion_tokens", "max_tokens")
+
+
+def refusing_in_turn(*parameters: str) -> Step:
+    """400 for the first of these parameters that a request has."""
+
+    def step(request: fake.Request) -> Iterable[fake.Wire]:
+        blamed = next((name for name in parameters if name in request.body), None)
+        if blamed is None:
+            return fake.good()(request)
+        return fake.status(400, f"Unsupported parameter: '{blamed}'", param=blamed)(request)
+
+    return step
+
+
 def adapted(
     name: str,
     applies: Callable[[fake.Request], bool],
@@ -311,6 +326,16 @@ STATUS = [
         3,
         otherwise=fake.refusing(asks_for_schema, fake.schema_refused()),
         flavours=KEYED,
+    ),
+    Case(
+        "all parameters refused in turn",
+        (refusing_in_turn(*PARAMETERS),),
+        "ok",
+        requests=1 + len(PARAMETERS),
+        tokens=1,
+        fresh=True,
+        flavours=("openai", "compatible"),
+        llm={"max_tokens": 500, "options": {"top_p": 0.9, "min_p": 0.1}},
     ),
     insisted(
         "schema refused, whatever is asked", fake.schema_refused(), "bad_request format_refused"
@@ -537,15 +562,31 @@ REPORTED = {"status": "ok partial unchanged"}
 
 
 def reply(
-    name: str, make: Callable[[fake.Answer], Any], *script: Step, method: Any = GRADED, **more: Any
+    name: str,
+    make: Callable[[fake.Answer], Any],
+    *script: Step,
+    method: Any = GRADED,
+    cut: bool = False,
+    **more: Any,
 ) -> Case:
     """What a model says; unless stated otherwise, it may be used in part, and that is reported."""
     expected = {"status": "partial unchanged", "codes": "*", "requests": (1, 2), **more}
-    return Case(name, (says(make), *script), method=method, **expected)
+    return Case(name, (says(make, cut=cut), *script), method=method, **expected)
 
 
 def prose(_: fake.Answer) -> str:
     return "I would say 5."
+
+
+def in_channels(thought: str, answer: str) -> str:
+    """A reply of gpt-oss, with its special tokens."""
+    start = "<|start|>assistant<|channel|>final<|message|>"
+    return f"<|channel|>analysis<|message|>We try {thought}<|end|>{start}{answer}<|return|>"
+
+
+def decoded(thought: str, answer: str) -> str:
+    """The same without them, as servers decode it; without an answer, it breaks off before."""
+    return f"analysisWe try {thought}" + (f"assistantfinal{answer}" if answer else "")
 
 
 def by_index(answer: fake.Answer) -> list[dict[str, Any]]:
@@ -558,6 +599,11 @@ PAYLOAD = [
     reply("in a fence", lambda a: f"```json\n{a.json}\n```", **READ),
     reply("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}", **READ),
     reply("thoughts that do not end", lambda a: f"<think>so {a.json}", **REFUSED),
+    reply("thoughts of gpt-oss", lambda a: in_channels(a.but(0), a.json), **READ),
+    reply("thoughts of gpt-oss, decoded", lambda a: decoded(a.but(0), a.json), **READ),
+    reply("thoughts of gpt-oss that do not end", lambda a: decoded(a.json, ""), **REFUSED),
+    reply("a draft, cut off", lambda a: f"First: {a.but(0)} Wait, 5 is", cut=True, **REFUSED),
+    reply("an explanation, cut off", lambda a: f"{a.json} For 5 is", cut=True, **READ),
     reply("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better.", **REFUSED),
     reply("half of it", lambda a: a.json[: len(a.json) // 2], **REFUSED),
     reply("deep nesting", lambda a: "[" * 100_000, **LOST),

@@ -22,6 +22,7 @@ NONE = "it holds no JSON value of the form that was asked for"
 SEVERAL = "it holds more than one JSON value of the form that was asked for"
 DEEP = "it is nested too deeply"
 THINKING = "it ends in the middle of thinking"
+HIDDEN = "it holds another answer, which may be a part of its thinking"
 BASE_1 = "its numbers do not count from 1"
 BASE_0 = "its numbers do not count from 0"
 RANGE = "none of its numbers is one from 0 to 10"
@@ -30,6 +31,8 @@ UNIT = "it has a score with a unit or a scale of its own"
 ROWS = "its rows have numbers that do not fall along the list"
 STRANGE = "it has more labels that were not shown than were shown"
 BROKEN = "it holds another answer, which cannot be read"
+DRAFT = "it broke off, and its answer may be a draft"
+OPEN = "it broke off in a bracket behind its answer, which may begin another"
 
 G = '{"k4t": 3, "b2c": 9, "z9x": 5}'
 VALUES = (3, 9, 5)
@@ -239,6 +242,35 @@ CUT_REPLIES = [
     ('["b2c", "k4t"] and', NONE, (1, 0)),
     ('{"k4t": 3, "b2c": [}', NONE, NONE),
     ('{"k4t": 3, "b2c": "an unfinished, reason', (3, None, None), NONE),
+    # An explanation behind the answer, until the limit.
+    (f"{G} Because k4t is", VALUES, NONE),
+    (f"{O} Because k4t is", NONE, ORDER),
+    (f"\ufeff```json\n{G}\n```\n\nThe first", VALUES, NONE),
+    (f"<think>\n\n</think>\n\n{G} Because", VALUES, NONE),
+    # A draft, or an answer that text introduces.
+    (f"First thought: {G} Wait, b2c is about", DRAFT, NONE),
+    (f"First thought: {O} Wait, b2c is about", NONE, DRAFT),
+    (f"Here it is: {G}", VALUES, NONE),
+    (f"Here it is:\n```json\n{G}\n```\n", VALUES, NONE),
+    (f"First: {G} Yes: {G}", VALUES, NONE),
+    (f"First: {G} Yes: {G} Because", DRAFT, NONE),
+    (f"<think>Hm.</think>{G}", VALUES, NONE),
+    (f"<think>Hm.</think>{G} Because", DRAFT, NONE),
+    (f"analysisWe assistantfinal{G}", VALUES, NONE),
+    (f'analysisWe read "assistantfinal{G}", which', DRAFT, NONE),
+    (f"<think>It says </think>{G}<think> and", DRAFT, NONE),
+    (f"<think>It says </think>{G}<think>", DRAFT, NONE),
+    (f"<think>It says </think>{G}<think>and</think>", DRAFT, NONE),
+    (f"So <think>it</think>{G}", VALUES, NONE),
+    (f"Hm.</think>{G}", VALUES, NONE),
+    # A bracket that may begin another answer.
+    (f"{G}\nNo: {{", OPEN, NONE),
+    (f"{G}\nNo: [see", OPEN, NONE),
+    (f"First: {O} Or: [", NONE, OPEN),
+    (f"{G} [see below] as", VALUES, NONE),
+    ('{"k4t": 3}\n{"b2c": 9', OPEN, NONE),
+    ('{"k4t": 3}\n{"b2c": 9}\n{"z9x"', (3, 9, None), NONE),
+    ('Rows: {"k4t": 3}\n{"b2c": 9}\n{"z9x"', (3, 9, None), NONE),
 ]
 """Reply that broke off, its scores, its order."""
 

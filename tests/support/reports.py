@@ -89,6 +89,7 @@ def make(
                     cost=count * 0.0021,
                 ),
                 statuses={"ok": count - 1, "degraded": 1},
+                degraded_by={"stage": 1},
                 issues={"timeout": 1},
                 stability=Stability(2, 0.912, 0.834, "nDCG@10", (0.4011, 0.4213)),
                 differences={

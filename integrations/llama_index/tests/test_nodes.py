@@ -89,7 +89,7 @@ def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
     ("resource", "status"),
     [
         (MediaResource(text="red panda"), "scored"),
-        (MediaResource(text=""), "scored"),
+        (MediaResource(text=""), "unjudged"),
         (MediaResource(data=b"eA=="), "unjudged"),
         (None, "unjudged"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 from secondpass.concurrency.portal import HomeLoop
 from secondpass.concurrency.threads import in_task_of, in_thread_of
 from secondpass.effects import Completion
-from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 
 _TIMEOUT = 60.0
 
@@ -52,17 +52,6 @@ class SavedByAdapter:
     def as_setting(self, _place: str) -> dict[str, Any] | None:
         """Its setting in the configuration: the timeout, unless that is the default."""
         return None if self.timeout == _TIMEOUT else {"timeout": self.timeout}
-
-
-def check_answered(finish_reason: object) -> None:
-    """Check that the model did not refuse to answer."""
-    if finish_reason in ("content_filter", "refusal", "safety"):  # it may be any object
-        raise LLMError("the model refused to answer", "content_filter")
-
-
-def is_truncated(finish_reason: object) -> bool:
-    """Whether the reply ends because the limit of tokens was reached."""
-    return finish_reason in ("length", "max_tokens")
 
 
 def completion(text: str, finish_reason: object, usage: Any) -> Completion:

@@ -88,6 +88,7 @@ def _report(report: Report) -> dict[str, Value | None]:
     usage = asdict(report.usage)
     return {
         "secondpass.status": report.status,
+        "secondpass.degraded_by": report.degraded_by or None,
         "secondpass.method": report.method,
         "secondpass.score_kind": report.score_kind,
         "secondpass.skipped.pairs": None if report.skipped is None else report.skipped.pairs,

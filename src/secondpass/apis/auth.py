@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from secondpass.errors import ConfigurationError, LLMError, Problem
 from secondpass.services.client import NO_KEY
+from secondpass.services.network import explanation
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables with certificates for google-auth."""
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]+")
 
 
@@ -118,7 +121,9 @@ class Credentials:
             with _without_secrets_in_logs():
                 available = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
         except Exception as error:  # the message may hold parts of a key
-            message = f"the credentials cannot be loaded ({type(error).__name__})"
+            files = ("AWS_CA_BUNDLE",) if self._auth.sigv4 else _BUNDLES
+            reason = f"{type(error).__name__}{explanation(error, files)}"
+            message = f"the credentials cannot be loaded ({reason})"
             raise LLMError(message, "no_key", sent=False) from None
         if not available:
             raise LLMError("no AWS credentials were found", "no_key", sent=False)

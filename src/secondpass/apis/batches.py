@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from secondpass.effects import Answer
 from secondpass.errors import LLMError
 from secondpass.questions import estimate_tokens
 from secondpass.ranking.scoring import TRUNCATED
+from secondpass.services.provider_errors import ErrorResponse
 from secondpass.strategies.base import IssueCollector, split_batches
-from secondpass.types import Issue
 
 T = TypeVar("T")
 
@@ -58,11 +58,6 @@ def _halved(batch: range, sizes: Sequence[float], tokens: float) -> Iterator[ran
         waiting += [part[middle:], part[:middle]]
 
 
-def blank(texts: Iterable[str]) -> tuple[int, ...]:
-    """The places of texts without a visible character."""
-    return tuple(place for place, text in enumerate(texts) if not text.strip())
-
-
 def batch_limit(message: str) -> int | None:
     """The number of documents per request that an error message asks for."""
     match = _BATCH_LIMIT.search(message[:_SEARCHED])
@@ -77,35 +72,103 @@ def token_limit(message: str) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-class BatchRefusedError(LLMError):
-    """A server refused a request with several documents for a reason that is not known."""
+_FORM = re.compile(
+    r"\b(?:unknown|unsupported|unrecogni[sz]ed|unexpected|missing|extra|additional|deprecated)\W{1,3}"
+    r"(?:\w+\W{1,3}){0,3}?(?:fields?|param\w*|propert\w*|arguments?|keys?|options?|inputs|models?)\b"
+    r"|extra_forbidden|\b(?:field|parameter|property) (?:is )?required"
+    r"|\bmodel\b[^.\n]{0,60}\b(?:not (?:found|exist|available|support)|doesn't (?:exist|support))"
+)
+"""Words about members of a request, or about the model."""
+_DOCUMENTS = re.compile(
+    r"batch|too (?:many|much|big)|\bmax|at most|up to|(?:more|fewer|less) than|exceed|limit|larg"
+    r"|\blong|length|\bsize|token|number of|\bcount|document|passage|text|content|item"
+    r"|[最超限长多文]"
+)
+"""Words that may be about documents, their number, or their length."""
 
 
-def next_parts(
-    answers: dict[range, Answer[T]], half: range | None, issues: IssueCollector
-) -> tuple[list[range], range | None]:
-    """The ranges to ask about after requests that were refused for a reason that is not known.
+def blames_form(response: ErrorResponse, texts: Collection[str], others: Collection[str]) -> bool:
+    """Whether a request was refused for a reason that one with fewer documents has, too.
 
-    The first half of one is asked. If that is refused too, its own first half; if it is answered,
-    the rest of all, in requests of its size. Answers about what is asked again are removed.
-    ``half`` is the first half that was asked last; the new one, if it is asked alone, is returned.
+    ``texts`` are the members of the request that hold texts, ``others`` all others.
     """
-    refused = [
-        part for part, answer in answers.items() if isinstance(answer.error, BatchRefusedError)
-    ]
-    if half is not None and answers[half].value is not None:
-        for part in refused:
-            del answers[part]
-        size = len(half)
-        return [smaller for part in refused for smaller in split(part, size, None, None)], None
-    whole = next((part for part in refused if len(part) > 1), None) if half is None else half
-    if whole is None or whole not in refused:
-        return [], None
-    answer = answers.pop(whole)
-    issues.add_recovered(answer)
-    half, rest = whole[: len(whole) // 2], whole[len(whole) // 2 :]
-    answers[rest] = replace(answer, troubles=())
-    return [half], half
+    message = response.text
+    for name in others:  # such as return_documents
+        message = message.replace(name.lower(), "")
+    if response.status == 413 or _DOCUMENTS.search(message):
+        return False
+    if _FORM.search(response.text):
+        return True
+    return any(map(response.blames, others)) and not any(map(response.blames, texts))
+
+
+class BatchRefusedError(LLMError):
+    """A server refused a request with several documents for a reason that is not known.
+
+    Attributes:
+        form: the names of the members of the request.
+    """
+
+    form = ""
+
+
+class SizeSearch(Generic[T]):
+    """Finds out how many documents a server accepts that refused a request for no known reason.
+
+    One document is asked about first. If that is refused, too, the reason is no matter of size. If
+    it is answered, half of the others are asked about, and again half of those that are refused.
+    When these are answered, the rest of all is asked about in requests of that size.
+
+    Attributes:
+        answers: those so far; the answers about what is asked again are removed.
+        in_vain: the refusal that is no matter of size; None if there is none.
+    """
+
+    def __init__(self, answers: dict[range, Answer[T]], issues: IssueCollector) -> None:
+        self.answers = answers
+        self.issues = issues
+        self.in_vain: BatchRefusedError | None = None
+        self._refusal: BatchRefusedError | None = None  # of what the first document is a part of
+        self._first: range | None = None  # the single document
+        self._last: range | None = None  # the part that was asked about last, alone
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a part is asked about alone, and the rest waits."""
+        return self._last is not None
+
+    def next_parts(self) -> list[range]:
+        """The ranges to ask about next; none if there is nothing to ask, or no hope."""
+        refused = {
+            part: answer.error
+            for part, answer in self.answers.items()
+            if isinstance(answer.error, BatchRefusedError)
+        }
+        last, self._last = self._last, None
+        if last is not None and last not in refused:
+            is_answered = self.answers[last].value is not None
+            if not is_answered:
+                self.in_vain = self._refusal if last is self._first else None
+                return []
+            if last is not self._first:
+                return self._removed(refused, len(last))
+        whole = last if last in refused else next((part for part in refused if len(part) > 1), None)
+        if whole is None:
+            return self._removed(refused, 1)
+        answer = self.answers.pop(whole)
+        self.issues.add_recovered(answer)
+        size = 1 if self._first is None else (len(whole) + 1) // 2
+        self._last, rest = whole[:size], whole[size:]
+        if self._first is None:
+            self._first, self._refusal = self._last, refused[whole]
+        self.answers[rest] = replace(answer, troubles=())
+        return [self._last]
+
+    def _removed(self, parts: Collection[range], size: int) -> list[range]:
+        """These ranges, in parts of a size, without the answers about them."""
+        for part in parts:
+            del self.answers[part]
+        return [smaller for part in parts for smaller in split(part, size, None, None)]
 
 
 def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | None) -> None:
@@ -119,18 +182,3 @@ def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | No
             "set document_tokens or passages"
         )
         issues.add(TRUNCATED, message, long)
-
-
-def named_empty(issues: Iterable[Issue], texts: Sequence[str]) -> list[Issue]:
-    """The issues, with ``empty_text`` in place of ``declined`` for texts that were not sent."""
-    empty = {*blank(texts)}
-    message = "the server rejects empty texts, so these were not sent"
-    result = []
-    for issue in issues:
-        not_sent = tuple(sorted(empty & {*issue.positions})) if issue.code == "declined" else ()
-        if not_sent:
-            result.append(Issue("empty_text", message, not_sent, issue.ids, issue.method))
-        rest = tuple(place for place in issue.positions if place not in not_sent)
-        if rest or not not_sent:
-            result.append(replace(issue, positions=rest))
-    return result

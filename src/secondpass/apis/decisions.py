@@ -149,9 +149,11 @@ def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
     if isinstance(question, YesNo):
-        number = to_float(lookup(answer, question.probability))
+        stated = lookup(answer, question.probability)
+        number = to_float(stated)
         if number is None or not math.isfinite(number):
-            raise _UnusableError(f"{question.probability!r} is no number")
+            what = "null or missing" if stated is None else "no number"
+            raise _UnusableError(f"{question.probability!r} is {what}")
         value = in_range(number, (0.0, 1.0))
         if value is None:
             message = f"it has a probability of {number:.6g}, so none of its numbers is used"
@@ -165,6 +167,8 @@ def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
 def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
     """The probabilities of the levels, lowest first."""
     stated = lookup(answer, question.probabilities)
+    if stated is None:
+        raise _UnusableError(f"{question.probabilities!r} is null or missing")
     if question.level is not None and isinstance(stated, list):
         rows = [(lookup(row, question.level), lookup(row, question.probability)) for row in stated]
         clear = all(isinstance(label, str) for label, _ in rows) and not any(
@@ -211,8 +215,9 @@ class Decisions(ApiMethod[DecisionApi]):
         api: the shape of the API: the name of a built-in one, the path of a YAML file that
             describes another, or that description.
         model: its name.
-        base_url: the URL without the API's path, for another provider or server of that shape.
-        path: replaces the API's path.
+        base_url: the URL, with or without the API's path, for another provider or server of that
+            shape.
+        path: replaces the API's path, and is appended to any ``base_url``.
         rename: names of fields of another provider, by those of the description; three at most.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
@@ -230,7 +235,8 @@ class Decisions(ApiMethod[DecisionApi]):
             fewer questions.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further fields of the request.
+        options: further fields of the request, which may be the placeholders ``$model``,
+            ``$state`` and ``$state_text``.
 
     A document that the model declines to decide about is unjudged, never 0. If a probability of
     a yes is outside 0 to 1, no score of the ranking is used.
@@ -241,6 +247,7 @@ class Decisions(ApiMethod[DecisionApi]):
 
     _apis = DECISION_APIS
     _fixed = TEXTS | {"id", "model"}
+    _in_options = TEXTS - OF_REQUEST | {"model"}
     _output_tokens = 1
     _splits_long = True  # its documents share one state
 
@@ -360,7 +367,8 @@ class Decisions(ApiMethod[DecisionApi]):
         questions = [{"id": name, "question": self._question_about(name)} for name in ids]
         template = {name: part for name, part in self._api.request.items() if name not in without}
         body = api_template.fill(template, values, questions, OF_REQUEST)
-        return api_template.laid_over(template, body, self.options or {})
+        options = api_template.fill(self.options or {}, values)
+        return api_template.laid_over(template, body, options)
 
     def _question_about(self, name: str) -> dict[str, Any]:
         alone = self._layout == "each"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.apis import template as api_template
 from secondpass.apis import wire
-from secondpass.apis.batches import blank
 from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
-from secondpass.apis.method import EMPTY_REJECTED, ApiMethod
+from secondpass.apis.method import ApiMethod
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Answer, Judgement, Task
@@ -36,8 +35,10 @@ class Endpoint(ApiMethod[RerankApi]):
         api: the API: the name of a built-in one, the path of a YAML file that describes another,
             or that description.
         model: its name; optional for servers that run one model.
-        base_url: the URL without the API's path; required if every user of the API has another.
-        path: replaces the API's path; ``$model`` stands for the model's name.
+        base_url: the URL, with or without the API's path; required if every user of the API has
+            another.
+        path: replaces the API's path, and is appended to any ``base_url``; ``$model`` stands for
+            the model's name.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one.
@@ -51,7 +52,7 @@ class Endpoint(ApiMethod[RerankApi]):
             span of an item.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further fields of the request.
+        options: further fields of the request, which may be placeholders.
 
     Raises:
         ConfigurationError: a missing base URL or model, or a setting that the API does not have.
@@ -177,8 +178,7 @@ class Endpoint(ApiMethod[RerankApi]):
         }
         whole = self._api.template(with_spans=self.spans)
         template = {name: part for name, part in whole.items() if name not in without}
-        body = api_template.filled(template, values, request.documents)
-        return api_template.laid_over(template, body, self.options or {})
+        return api_template.filled(template, values, request.documents, self.options)
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
         body = json_http.parse_json(text)
@@ -204,8 +204,4 @@ class Endpoint(ApiMethod[RerankApi]):
         try:
             return wire.read_scores(body, self._api, texts, self.score_kind, spans)
         except ReplyError as error:
-            empty = blank(texts)
-            if 0 < len(empty) < len(texts) and wire.is_null(body, self._api):
-                message = f"the server may not accept empty texts: {error}"
-                raise ReplyError(message, EMPTY_REJECTED) from None
             raise ReplyError(f"{error}{response.remark}", error.code) from None

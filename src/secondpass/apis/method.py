@@ -8,7 +8,7 @@ read once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +19,7 @@ from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import (
     Answer,
     Ask,
@@ -36,7 +36,7 @@ from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
-from secondpass.services.diagnosis import Sent
+from secondpass.services.diagnosis import Sent, words_in_answer
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
@@ -47,7 +47,6 @@ from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batc
 A = TypeVar("A", bound=Api)
 
 BATCH_TOO_LARGE = "batch_too_large"
-EMPTY_REJECTED = "empty_rejected"
 MEMBER_REJECTED = "member_rejected"
 LONG = 2000
 """If a server rejects a batch as too long, passages with more characters are cut first."""
@@ -55,10 +54,10 @@ _TOKEN_SHARE = 0.8
 """Estimated tokens of a request at most, as a share of those that the API accepts."""
 _LEARNED_SHARE = 0.95
 """The same, once the server has reported the tokens of a request."""
-_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
 _DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
 """Limits that a server has stated."""
-_ROUNDS = 5
+_ROUNDS = 6
 """Maximum number of times that a batch is sent, each time in another form."""
 
 
@@ -74,6 +73,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
     """Whether a batch of short texts that is too long is split rather than cut."""
     _fixed = api_template.FIXED
     """Placeholders that ``options`` cannot replace."""
+    _in_options: Collection[str] = api_template.IN_OPTIONS
+    """Placeholders that they may have."""
     _output_tokens = 0
     """Tokens of an answer about one document, by an estimate."""
     batch_size: int | None
@@ -110,6 +111,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"
             raise ConfigurationError(message)
         options = self.options or {}
+        problems = api_template.misplaced(options, self._in_options)
+        if wrong := [problem.under(("options",)) for problem in problems]:
+            raise ConfigurationError(wrong)
         occupied = api_template.occupied(template, options, self._fixed)
         if occupied := [*occupied, *({"model"} & options.keys())]:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
@@ -153,40 +157,43 @@ class ApiMethod(Client[Pairs], Generic[A]):
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
-        skips_empty = self._known(EMPTY_REJECTED) is not None
-        half: range | None = None
+        search = api_batches.SizeSearch(answers, issues)
         halved = False
-        for rounds_left in reversed(range(_ROUNDS)):
-            asked = yield from self._ask(task, parts, skips_empty, repairs, halved=halved)
+        rounds_left = _ROUNDS
+        while True:
+            asked = yield from self._ask(task, parts, repairs, halved=halved)
+            errors = {part: answer.error for part, answer in asked.items()}
+            codes = {error.code for error in errors.values() if error is not None}
+            if MEMBER_REJECTED not in codes:  # each member can be rejected once
+                rounds_left -= 1
             again = {
-                part: answer.error
-                for part, answer in asked.items()
-                if rounds_left and answer.error is not None and answer.error.code in _ASKED_AGAIN
+                part: error
+                for part, error in errors.items()
+                if rounds_left and error is not None and error.code in _ASKED_AGAIN
             }
             answers |= {part: asked[part] for part in asked if part not in again}
             for code, error in {error.code: error for error in again.values()}.items():
                 issues.add("asked_again", f"{code}: {error}")
-                skips_empty = skips_empty or code == EMPTY_REJECTED
             parts = [smaller for part in again for smaller in self._parts(task, part)]
-            may_halve = not parts and not repairs and rounds_left > (half is None)
-            if may_halve and task.call.rounds_left(repairs=True) != 0:
-                parts, half = api_batches.next_parts(answers, half, issues)
+            rounds_needed = 1 if search.is_running else 2
+            may_search = not parts and not repairs and rounds_left >= rounds_needed
+            if may_search and task.call.rounds_left(repairs=True) != 0:
+                parts = search.next_parts()
                 halved = halved or bool(parts)
             if not parts:
                 break
+        if search.in_vain is not None:
+            self._remember(search.in_vain.form)
         if halved and all(answer.value is not None for answer in answers.values()):
             self._remember(_DOCUMENTS, max(map(len, answers)))
-        if skips_empty and any(answer.value is not None for answer in asked.values()):
-            self._remember(EMPTY_REJECTED)
         return answers
 
     def _judgement(
         self, task: Task, answers: Mapping[range, Answer[Any]], issues: IssueCollector
     ) -> Judgement:
         judgement = merge_batches(len(task.texts), answers, word="score", issues=issues)
-        named = api_batches.named_empty(judgement.issues, task.texts)
-        named += equal_scores(task.texts, judgement.scores, self.name)
-        return replace(judgement, issues=named)
+        equal = equal_scores(task.texts, judgement.scores, self.name)
+        return replace(judgement, issues=[*judgement.issues, *equal])
 
     def _parts(self, task: Task, whole: range) -> list[range]:
         """A range of the task, split into requests."""
@@ -203,7 +210,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
         self,
         task: Task,
         parts: Sequence[range],
-        skips_empty: bool,
         repairs: bool,
         *,
         halved: bool = False,
@@ -213,43 +219,31 @@ class ApiMethod(Client[Pairs], Generic[A]):
         ``repairs`` says whether these are parts of what was refused because of its content, and
         ``halved``, whether of what was refused for another reason.
         """
-        answers: dict[range, Answer[ResponseScores]] = {}
-        questions = {}
+        questions = []
         for part in parts:
             texts = task.texts[part.start : part.stop]
-            skipped = api_batches.blank(texts) if skips_empty else ()
-            if 0 < len(skipped) == len(texts):
-                nothing = wire.equal(0, 0.0, with_spans=self.spans)
-                answers[part] = Answer(wire.with_skipped(nothing, skipped))
-            else:
-                question = self._question(task, texts, skipped)
-                question = replace(question, repairs=halved)
-                questions[part] = repairing(question) if repairs else question
-        if questions or not answers:
-            results = yield from Ask(self, [*questions.values()])
-            answers |= zip(questions, results, strict=True)
-        return answers
+            question = replace(self._question(task, texts), repairs=halved)
+            questions.append(repairing(question) if repairs else question)
+        answers = yield from Ask(self, questions)
+        return dict(zip(parts, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(
-        self, task: Task, texts: Sequence[str], skipped: tuple[int, ...] = ()
-    ) -> Question[Pairs, ResponseScores]:
-        sent = [text for place, text in enumerate(texts) if place not in skipped]
-        request = Pairs(task.query, sent, self._instruction(task), skipped)
+    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
+        request = Pairs(task.query, texts, self._instruction(task))
 
         def read(response: Any) -> ResponseScores:
             if response.body is json_http.INVALID:
-                raise ReplyError("it is not JSON", "bad_response")
-            return wire.with_skipped(self._scores(response, request), skipped)
+                raise ReplyError(f"it is not JSON{response.remark}", "bad_response")
+            return self._scores(response, request)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > LONG for text in texts):
-                return self._question(task, [cut(text, LONG) for text in texts], skipped)
+                return self._question(task, [cut(text, LONG) for text in texts])
             if self._splits_long and len(texts) > 1:
                 return None
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(task, shorter, skipped)
+            return None if shorter is None else self._question(task, shorter)
 
         return Question(
             request,
@@ -257,10 +251,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
             None,
             shrink,
             Estimate(
-                sum(map(self._estimate(task.query, request.instruction), sent)),
-                self._output_tokens * len(sent),
+                sum(map(self._estimate(task.query, request.instruction), texts)),
+                self._output_tokens * len(texts),
             ),
-            len(sent),
+            len(texts),
             wire.equal(len(texts), 0.0, with_spans=self.spans),
             recall=Recall(
                 lambda: request,
@@ -402,11 +396,22 @@ class ApiMethod(Client[Pairs], Generic[A]):
         if response.status_code != 200:
             error = StatusError(response)
             if described := await self._error_response(error, sent):
-                self._learn(described, request, body)
+                self._learn(described, request, body, without)
             raise error
-        return await self._response(response.content.decode("utf-8"), sent, without)
+        self._learned.pop(_form_of(body), None)
+        text = response.content.decode("utf-8")
+        read = await self._response(text, sent, without)
+        if read.body is json_http.INVALID:
+            return replace(read, remark=await in_thread(lambda: words_in_answer(text, sent)))
+        return read
 
-    def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
+    def _learn(
+        self,
+        response: ErrorResponse,
+        request: Pairs,
+        body: Mapping[str, Any],
+        without: Sequence[str],
+    ) -> None:
         """Remember what the server accepts, and raise the error that has the request sent again."""
         count = len(request.documents)
         if response.status in {400, 413, 422}:
@@ -422,22 +427,30 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 self._remember(_TOKENS, _LEARNED_SHARE * size * tokens[0] / tokens[1])
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
-        rejected = [name for name in self._optional if name in body and response.blames(name)]
-        repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
+        sent = [name for name in self._optional if name in body and name not in without]
+        rejected = [name for name in sent if response.blames(name)]
+        texts = self._api.text_members
+        repeated = all(map(response.blames, texts))  # the server shows the request
         if rejected and not repeated:
             for name in rejected:
                 self._remember(name)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
-        empty = api_batches.blank(request.documents)
-        if 0 < len(empty) < count and response.blames_request and not response.too_long:
-            message = f"the server may not accept empty texts {response.source}"
-            raise LLMError(message, EMPTY_REJECTED)
         refusal = response.error()
         long = response.names_length or any(len(text) > LONG for text in request.documents)
         is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
-        if count > 1 and response.status in {400, 413, 422} and is_unknown:
-            raise api_batches.BatchRefusedError(refusal.message, refusal.code)
+        is_unknown = is_unknown and response.status in {400, 413, 422}
+        others = body.keys() - {*texts}
+        if count > 1 and is_unknown and not api_batches.blames_form(response, texts, others):
+            refused = api_batches.BatchRefusedError(refusal.message, refusal.code)
+            refused.form = _form_of(body)
+            if self._known(refused.form) is None:
+                raise refused
+
+
+def _form_of(body: Mapping[str, Any]) -> str:
+    """What stands for all requests with the same members."""
+    return f"the form {' '.join(sorted(body))}"
 
 
 def _cached_part(part: Any, _name: str) -> Any:

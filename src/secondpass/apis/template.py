@@ -39,6 +39,8 @@ EACH = frozenset({"document", "index", "id"})
 """Placeholders that have a value for each document."""
 FIXED = QUERIES | EACH | {"documents", "model", "count"}
 """Placeholders that options cannot replace, except for the count."""
+IN_OPTIONS = PLACEHOLDERS.keys() - EACH
+"""Placeholders that options may have."""
 
 _ABSENT = object()
 _KEY = "$id"
@@ -108,7 +110,10 @@ def merged(template: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str,
 
 
 def filled(
-    template: Mapping[str, Any], values: Mapping[str, Any], documents: Sequence[str]
+    template: Mapping[str, Any],
+    values: Mapping[str, Any],
+    documents: Sequence[str],
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The JSON object of a request; ``values`` are those of the other placeholders."""
     whole = {
@@ -118,7 +123,7 @@ def filled(
         "queries": [values["query"]] * len(documents),
     }
     items = [{"document": text, "index": n, "id": str(n)} for n, text in enumerate(documents)]
-    return fill(template, whole, items)
+    return laid_over(template, fill(template, whole, items), fill(options or {}, whole))
 
 
 def fill(

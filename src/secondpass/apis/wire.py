@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -36,12 +36,11 @@ _MAX_LOGIT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A request; ``skipped`` are the places of documents of the batch that are not sent."""
+    """A request: the query and the documents of a batch."""
 
     query: str
     documents: Sequence[str]
     instruction: str | None = field(default=None, repr=False)
-    skipped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +88,30 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
     """The URL of a request.
 
     A base URL may end with the API's version, as SDKs of language models write it, and have a
-    query, which then follows the path.
+    query, which then follows the path. It may also be the whole URL, of any version; but a path
+    that is set is always appended.
     """
-    whole = (base_url or api.url or "").rstrip("/")
-    path = (api.path if path is None else path).replace("$model", quote(model or "", safe="/"))
-    if not path:
-        return whole
-    base, _, query = whole.partition("?")
-    base, path = base.rstrip("/"), "/" + path.lstrip("/")
-    if query:
-        path += ("&" if "?" in path else "?") + query
-    version = re.match(r"/v\d+(?=/)", path)
-    if version is not None and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
-        base = base.removesuffix(version[0])
-    return base + path
+    base, _, query = (base_url or api.url or "").partition("?")
+    base = base.rstrip("/")
+    if named := path or api.path:
+        named = "/" + named.replace("$model", quote(model or "", safe="/")).lstrip("/")
+        version = _VERSION.match(named)
+        if path is None and _is_whole(base, named):
+            named = ""
+        elif version and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
+            base = base.removesuffix(version[0])
+        base += named
+    return f"{base}{'&' if '?' in base else '?'}{query}" if query else base
+
+
+_VERSION = re.compile(r"/v\d+(?=/)")
+
+
+def _is_whole(base: str, path: str) -> bool:
+    """Whether a base URL ends with the path of an API, in this version or another."""
+    version = _VERSION.match(path)
+    end = re.escape(path) if version is None else rf"/v\d+{re.escape(path[version.end() :])}"
+    return re.search(rf"[^/]{end}$", base) is not None
 
 
 # ---------------------------------------------------------------------- responses
@@ -175,39 +184,52 @@ def _rows(body: Any, api: RerankApi) -> Any:
     return body if bare else lookup(body, api.rows)
 
 
-def is_null(body: Any, api: RerankApi) -> bool:
-    """Whether a response has no results, or null in place of all scores."""
-    rows = _rows(body, api)
-    if not isinstance(rows, list):
-        return rows is None
-    scores = [row if api.score is None else lookup(row, api.score) for row in rows]
-    return bool(scores) and all(score is None for score in scores)
-
-
 def lacks_scores(body: Any, api: RerankApi) -> bool:
-    """Whether a response has no list of results, or one in which no row has a score."""
+    """Whether a response has no list of results, or one in which no row has a score or an index."""
     rows = _rows(body, api)
     if not isinstance(rows, list):
         return True
-    return api.score is not None and all(lookup(row, api.score) is None for row in rows)
+    if api.score is None:
+        return all(row is None for row in rows)
+    return bool(_missing(rows, api))
 
 
 def remark(body: Any, api: RerankApi, sent: Sent) -> str:
-    """What a response without scores has instead, for the end of a message."""
+    """What a response that lacks scores has instead, for the end of a message."""
     rows = _rows(body, api)
-    if isinstance(rows, list):
-        members = {name: None for row in rows[:9] if isinstance(row, dict) for name in row}
-        known = ", ".join(map(repr, names(members, sent)))
-        return f": {api.score!r} is wanted, and rows have {known}" if known else ""
-    return remark_without(api.rows, body, sent)
+    if not isinstance(rows, list):
+        return remark_without(api.rows, body, sent)
+    if api.score is None:
+        return f": {api.rows!r} has only null" if rows else ""
+    place = _missing(rows, api)[0]
+    if any(_has(row, place) for row in rows):
+        return f": {place!r} is null in each row"
+    members = {name: None for row in rows[:9] if isinstance(row, dict) for name in row}
+    known = ", ".join(map(repr, names(members, sent)))
+    return f": {place!r} is wanted, and rows have {known}" if known else ""
+
+
+def _missing(rows: Sequence[Any], api: RerankApi) -> list[str]:
+    """Those of the places of score and index at which no row has a value."""
+    places = [place for place in (api.score, api.index) if place is not None]
+    return [place for place in places if all(lookup(row, place) is None for row in rows)]
 
 
 def remark_without(place: str, body: Any, sent: Sent) -> str:
     """What a response has that lacks the list or object of results at a place."""
     if said := words(body, sent):
         return f"; the server says: {said}"
+    if _has(body, place) and lookup(body, place) is None:
+        return f": {place!r} is null"
     known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
     return f": {place!r} is wanted, and it has {known}" if known and place else ""
+
+
+def _has(value: Any, place: str) -> bool:
+    """Whether there is a member at a place, which may be null."""
+    holder, _, name = place.rpartition(".")
+    members = lookup(value, holder) if holder else value
+    return isinstance(members, dict) and name in members
 
 
 def _from_string(stated: Any, count: int) -> int | None:
@@ -267,30 +289,6 @@ def load(data: Any, texts: Sequence[str], *, with_spans: bool) -> ResponseScores
             if span is not None and to_span(span, len(text)) != span:
                 raise ValueError("a span is outside its text")
     return loaded
-
-
-def with_skipped(scores: ResponseScores, skipped: Collection[int]) -> ResponseScores:
-    """The scores of a whole batch, of which some documents were not sent."""
-    if not skipped:
-        return scores
-    count = len(scores.values) + len(skipped)
-    sent = [place for place in range(count) if place not in skipped]
-    whole = replace(
-        scores,
-        values=_spread(scores.values, sent, count),
-        refused=tuple(sent[place] for place in scores.refused),
-        declined=tuple(sorted(skipped)),
-    )
-    if not isinstance(whole, SpanScores):
-        return whole
-    wrong = tuple(sent[place] for place in whole.wrong_spans)
-    return replace(whole, spans=_spread(whole.spans, sent, count), wrong_spans=wrong)
-
-
-def _spread(values: Sequence[T], places: Sequence[int], count: int) -> tuple[T | None, ...]:
-    """The values at their places, and None elsewhere."""
-    by_place = dict(zip(places, values, strict=True))
-    return tuple(by_place.get(place) for place in range(count))
 
 
 def spans_of(

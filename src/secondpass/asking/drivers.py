@@ -13,12 +13,16 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
-import threading
+import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from secondpass.asking.calls import Scored, collect, score
 from secondpass.asking.gate import Gate
 from secondpass.asking.partial_scores import BatchScores, LatestLists
 from secondpass.asking.scheduler import (
@@ -32,23 +36,22 @@ from secondpass.asking.scheduler import (
     schedule,
     scoring_deadline_error,
 )
-from secondpass.concurrency.admission import CLAIM, Claim
+from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
+from secondpass.concurrency.locks import WITH_MAY_SKIP_EXIT, release_left
 from secondpass.concurrency.turns import HELD, WIDTH, Turn
+from secondpass.concurrency.waiting import Signal, received, start
+from secondpass.concurrency.workers import Outcome
 from secondpass.errors import (
     DeadlineError,
     MethodError,
-    MissingExtraError,
     NestedCallError,
     OverloadedError,
     reraise_exit,
-    with_article,
 )
 from secondpass.ranking.diagnostics import log_issues
-from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.observers import scoring
 from secondpass.ranking.result import Ranking
-from secondpass.ranking.scoring import member, to_list
+from secondpass.ranking.scoring import member
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -85,6 +88,9 @@ def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
 
 async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
     """:func:`run_all` for event loops."""
+    from secondpass.concurrency.threads import running_loop  # imports asyncio
+
+    running_loop()
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
         rankings += await arun(batch)
@@ -96,6 +102,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
     """Run passes side by side and return their results in the same order."""
     work = schedule(passes)
     started: dict[Any, StartQuestions] = {}
+    ended: SimpleQueue[Any] = SimpleQueue()
     outcome: Any = None
     try:
         while True:
@@ -117,18 +124,32 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                         "rerank was called by a model's own asynchronous function, which it would "
                         "block; await arerank there"
                     )
-                asking = recall_or_ask(command.effect, command.ledger, command.gate)
-                started[portal().submit(asking)] = command
+                asking = portal().work(
+                    partial(recall_or_ask, command.effect, command.ledger, command.gate), ended.put
+                )
+                started[asking] = command  # before it starts, or an interruption would not end it
+                asking.start()
                 outcome = None
             else:
-                from concurrent.futures import FIRST_COMPLETED, wait
-
-                done, _ = wait(started, _wait_seconds(started.values()), FIRST_COMPLETED)
-                outcome = _take_answers(started, done)
+                done = _received_all(ended, _wait_seconds(started.values()))
+                outcome = _take_answers(started, [work for work in done if work in started])
+    except BaseException:
+        if WITH_MAY_SKIP_EXIT and not _is_nested():
+            release_left()
+        raise
     finally:
         for future in started:
             future.cancel()
         work.close()
+
+
+def _is_nested() -> bool:
+    """Whether the ranking that calls this runs within another one of its thread."""
+    frame = sys._getframe(1)
+    outer = frame.f_back
+    while outer is not None and outer.f_code is not frame.f_code:
+        outer = outer.f_back
+    return outer is not None
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
@@ -175,11 +196,21 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
 # ---------------------------------------------------------------------- questions
 
 
+def _received_all(ended: SimpleQueue[T], seconds: float | None) -> list[T]:
+    """What is in the queue, after waiting for the first; nothing if it takes too long."""
+    items = []
+    with contextlib.suppress(Empty):
+        items.append(received(ended, seconds))
+        while True:
+            items.append(ended.get_nowait())
+    return items
+
+
 def _wait_seconds(started: Collection[StartQuestions]) -> float | None:
     """Seconds until the first of these is overdue; None if none has a running deadline."""
     ledgers = [command.ledger for command in started if not command.ledger.waiting]
     left = [seconds for ledger in ledgers if (seconds := ledger.question_seconds_left) is not None]
-    return min(min(left) + _GRACE, threading.TIMEOUT_MAX) if left else None
+    return min(left) + _GRACE if left else None
 
 
 def _take_answers(
@@ -221,9 +252,6 @@ class _NoThreadError(MethodError):
         super().__init__("no thread could be started for the scorer")
 
 
-_Scored: TypeAlias = list[list[Any]] | MethodError
-
-
 class _InTurn:
     """A call of a scorer that takes turns; of any other scorer, a call that begins at once.
 
@@ -231,16 +259,14 @@ class _InTurn:
     """
 
     def __init__(self, call: CallScorer) -> None:
-        self._call = call
+        self.call = call  # once its turn has begun, with as many texts as the turn has
+        self._pairs = call.pairs  # before the call, because the scorer may change the lists
         self._asked = time.monotonic()
         self._began: float | None = None
         self._turn: Turn | None = None
-        sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
-        if sharing is not None and sharing.scorer is call.scorer:
-            self._sharing = sharing
-            self.shares = sharing.turns not in HELD.get()
-        else:
-            self.shares = False
+        self._turns = None if call.sharing is None else call.sharing.turns
+        is_alone = len(call.ledgers) == 1
+        self.shares = self._turns is not None and is_alone and self._turns not in HELD.get()
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
         """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
@@ -248,8 +274,11 @@ class _InTurn:
         Raises:
             OverloadedError: its ranking is refused.
         """
-        pairs = sum(len(documents) for _, documents in self._call.requests)
-        self._turn = self._sharing.take(self._call.ledgers[0].claim, pairs, wake, loop)
+        sharing, claim, now = self.call.sharing, self.call.ledgers[0].claim, time.monotonic()
+        assert sharing is not None
+        # Kept before it is taken, or an interruption would not end it.
+        self._turn = sharing.turn(claim, self._pairs, wake, weakref.ref(self), loop=loop, now=now)
+        sharing.turns.take(self._turn, now)
         return self._turn.state == "waiting"
 
     @property
@@ -259,47 +288,50 @@ class _InTurn:
         latest = self._turn.claim.latest(self._turn.rank)
         return None if latest == math.inf else max(0.0, latest - time.monotonic())
 
-    def begin(self) -> DeadlineError | None:
-        """Begin the call, unless its time is over."""
-        if self._turn is not None:
-            if self._turn.state != "running":
-                return scoring_deadline_error(self._call.ledgers)
-            HELD.set((*HELD.get(), self._sharing.turns))
+    def late(self) -> DeadlineError | None:
+        """The error of a call whose time is over before it began."""
+        if self._turn is not None and self._turn.state != "running":
+            return scoring_deadline_error(self.call.ledgers)
         return None
 
-    def started(self) -> None:
-        """Note that the scorer is called now. A call may wait for a thread after its turn began."""
+    def run(self, *, in_task: bool = False) -> Scored:
+        """Call the scorer in its turn. It may have waited for a thread after the turn began."""
         self._began = time.monotonic()
-        if self._turn is not None:
-            self._turn.began = self._began
+        if self._turn is None or self._turns is None:
+            return score(self.call, in_task=in_task)
+        self._turn.began = self._began
+        self.call = self.call.with_first(self._turn.pairs)
+        # In a context of its own, which an interruption ends, too.
+        context = contextvars.copy_context()
+        context.run(HELD.set, (*HELD.get(), self._turns))
+        return context.run(partial(score, self.call, in_task=in_task))
 
-    def end(self, outcome: _Scored | None) -> None:
+    def end(self, outcome: Scored | None) -> None:
         now = time.monotonic()
         began = now if self._began is None else self._began
         if self._began is None and isinstance(outcome, DeadlineError):
             outcome.sent = False
-        for ledger in self._call.ledgers:
+        for ledger in self.call.ledgers:
             ledger.add_times(began - self._asked, now - began)
-        if self._turn is not None:
-            turns = self._sharing.turns
-            HELD.set(tuple(held for held in HELD.get() if held is not turns))
-            scored = self._began is not None and isinstance(outcome, list | DeadlineError)
-            turns.end(self._turn, now, scored=scored)
+        scored = self._began is not None and isinstance(outcome, list)
+        interrupted = self._began is not None and isinstance(outcome, DeadlineError)
+        if self._turn is not None and self._turns is not None:
+            self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
+        elif scored and self._turns is not None:
+            self._turns.learn(self._pairs, now - began)
 
 
-def _score_in_turn(call: CallScorer) -> _Scored:
-    outcome: _Scored | None = None
+def _score_in_turn(call: CallScorer) -> Scored:
+    outcome: Scored | None = None
     turn = _InTurn(call)
     try:
         if turn.shares:
-            woken = threading.Event()
+            woken = Signal()
             if turn.take(woken.set):
-                seconds = turn.seconds
-                woken.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
-        outcome = turn.begin()
+                woken.wait(turn.seconds)
+        outcome = turn.late()
         if outcome is None:
-            turn.started()
-            outcome = _until_deadline(call, lambda: score(call))
+            outcome = _until_deadline(call, turn.run)
         return outcome
     except OverloadedError as error:
         return error
@@ -363,45 +395,32 @@ def _until_deadline(
     except AbandonedCallsError as error:
         return error
     running = Call(work, call.scorer)
-    outcome: list[T] = []
-    raised: list[BaseException] = []
-
-    def run_work() -> None:
-        try:
-            outcome.append(running())
-        except BaseException as error:
-            raised.append(error)
-
+    outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(run_work,), name="secondpass", daemon=True)
     try:
-        thread.start()
+        start(lambda: outcomes.put(Outcome(partial(context.run, running))))
     except RuntimeError:
         return _NoThreadError()
     try:
-        thread.join(min(seconds, threading.TIMEOUT_MAX))
-        if thread.is_alive():
-            thread.join(min(more_seconds(), threading.TIMEOUT_MAX))
+        try:
+            outcome = received(outcomes, seconds)
+        except Empty:
+            outcome = received(outcomes, more_seconds())
+    except Empty:
+        return scoring_deadline_error(call.ledgers)
     finally:
         running.abandon()
-    if raised:
-        raise raised[0]
-    return outcome[0] if outcome else scoring_deadline_error(call.ledgers)
+    return outcome.result()
 
 
 # An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
 
 
-async def _ascore_in_turn(call: CallScorer) -> _Scored:
+async def _ascore_in_turn(call: CallScorer) -> Scored:
     import asyncio
 
-    outcome: _Scored | None = None
+    outcome: Scored | None = None
     turn = _InTurn(call)
-
-    def work() -> _Scored:
-        turn.started()
-        return score(call, in_task=True)
-
     try:
         if turn.shares:
             loop, woken = asyncio.get_running_loop(), asyncio.Event()
@@ -415,9 +434,9 @@ async def _ascore_in_turn(call: CallScorer) -> _Scored:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(turn.seconds):
                         await woken.wait()
-        outcome = turn.begin()
+        outcome = turn.late()
         if outcome is None:
-            outcome = await _in_thread(call, work)
+            outcome = await _in_thread(call, partial(turn.run, in_task=True))
         return outcome
     except OverloadedError as error:
         return error
@@ -478,118 +497,3 @@ async def _in_thread(
 
 def _gate_of(scorer: object) -> Gate:
     return _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE
-
-
-# ---------------------------------------------------------------------- calls, in any thread
-
-
-def score(call: CallScorer, *, in_task: bool = False) -> list[list[Any]] | MethodError:
-    """Return the scores of each request, or the scorer's exception.
-
-    An exit is raised again, unless a task waits for the call. The call is not made if its deadline
-    has passed.
-    """
-    if call.seconds_left == 0:  # it may have waited for a free thread
-        late = scoring_deadline_error(call.ledgers)
-        late.sent = False
-        return late
-    with scoring(call.scorer, call.requests, call.operations) as running:
-        try:
-            outcome: _Scored = _scores(call)
-        except BaseException as error:  # CancelledError included: the scorer may run its own loop
-            if not in_task:
-                reraise_exit(error)
-            outcome = _to_method_error(error, call.ledgers)
-        return running.ended(outcome)
-
-
-def _scores(call: CallScorer) -> list[list[Any]]:
-    # Counted before the call, because the scorer may change the lists.
-    counts = [len(documents) for _, documents in call.requests]
-    if len(call.requests) == 1:
-        ((query, documents),) = call.requests
-        results = [call.scorer.score_pairs(query, documents, **call.keywords)]
-    else:
-        results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
-    return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
-
-
-def collect(
-    call: CallBatches | CallLists,
-    collected: BatchScores | LatestLists,
-    claim: Claim | None = None,
-    *,
-    in_task: bool = False,
-) -> None:
-    """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
-
-    A scorer that joins calls reads the claim. Others end at the target, and are called again for
-    those of the first ``min_depth`` documents that they left out.
-    """
-    if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
-        return
-    seconds = call.scorer_seconds_left
-    end = deadline = None if seconds is None else time.monotonic() + seconds
-    limited = claim is not None and claim.until < math.inf
-    joins = member(call.scorer, "joins_calls", False) is True
-    if claim is not None and not (limited and joins):
-        claim.first = time.monotonic()
-        if claim.target < math.inf:
-            deadline = min(claim.target, deadline or math.inf)
-    token = CLAIM.set(claim if limited and joins else None)
-    with scoring(call.scorer, call.requests, call.operations) as running:
-        try:
-            generate = getattr(call.scorer, call.member)
-            results = generate(list(call.requests), deadline, **call.keywords)
-            completed = _add_all(results, collected, call.member)
-            if completed and deadline != end and claim is not None:
-                completed = _add_first(call, collected, claim.min_depth, end)
-            if completed:
-                late = DeadlineError("the scorer ended without scoring these")
-                collected.end(None if deadline is None else late)
-        except BaseException as error:
-            if not in_task:
-                reraise_exit(error)
-            collected.end(running.ended(_to_method_error(error, call.ledgers)))
-        finally:
-            CLAIM.reset(token)
-
-
-def _add_first(
-    call: CallBatches | CallLists,
-    collected: BatchScores | LatestLists,
-    depth: int,
-    deadline: float | None,
-) -> bool:
-    """Score those of the first documents that the target left out; False as :func:`_add_all`."""
-    if not isinstance(collected, BatchScores) or not (missing := collected.missing(depth)):
-        return True
-    ((query, documents),) = call.requests
-    collected.only(missing)
-    request = query, [documents[index] for index in missing]
-    results = getattr(call.scorer, call.member)([request], deadline, **call.keywords)
-    return _add_all(results, collected, call.member)
-
-
-def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
-    """Add what the scorer yields; False if ``collected`` was taken before its end."""
-    if not isinstance(results, Iterable):
-        message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
-        raise MethodError(message, "scores_no_list")
-    close = getattr(results, "close", lambda: None)
-    try:
-        return all(map(collected.add, results))
-    finally:
-        close()  # here, because its cleanup belongs to this thread and context
-
-
-def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:
-    """An exception of a scorer as an error that a report may contain."""
-    if isinstance(error, MethodError):
-        return error
-    if isinstance(error, MissingExtraError):
-        return MethodError(str(error), error.code)
-    for ledger in ledgers:
-        ledger.record_exception(error, "the scorer")
-    # The exception's message may contain a passage or a key.
-    return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import NestedCallError
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ class Gate:
         return self._slots.setdefault(running, Slots(self.width))
 
 
-_held: ContextVar[tuple[object, ...]] = ContextVar("secondpass_slots", default=())
+class _Slot:
+    """The place of one question."""
+
+
+_held: ContextVar[tuple[_Slot, ...]] = ContextVar("secondpass_slots", default=())
 """The slots that the current code runs under, including those of outer rankings."""
 
 
@@ -51,16 +55,19 @@ class Slots:
     waits for its answer needs a second slot while it holds one. If every slot is held by a question
     that waits for such a call, none is ever released.
 
-    A slot of an event loop that does not run is given to others, as it may never be released.
+    A slot of an event loop that does not run is given to others, as it may never be released. So is
+    one that nothing refers to: an exception of a signal handler may come before its release.
     """
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._lock = ForkLock(reentrant=True)
+        self._lock = fork_lock()
         self._process = os.getpid()
-        self._holders: dict[object, tuple[object, AbstractEventLoop]] = {}
+        self._holders: WeakKeyDictionary[_Slot, tuple[object, AbstractEventLoop]] = (
+            WeakKeyDictionary()
+        )
         """Slots, with the ranking and the event loop of each."""
-        self._blocked: list[object] = []
+        self._blocked: list[_Slot] = []
         """For each waiting nested question, the slots that cannot be released before it ends."""
         self._waiting: list[_Waiting] = []
         self._served: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -70,20 +77,20 @@ class Slots:
         """Holds a slot for a question of a ranking; a NestedCallError if it would never get one."""
         return _Taken(self, ranking)
 
-    def release(self, slot: object) -> None:
+    def release(self, slot: _Slot) -> None:
         """Give a slot to the next who waits."""
         with self._lock:
             self._holders.pop(slot, None)
             self._serve()
 
-    async def take(self, ranking: object) -> object:
+    async def take(self, ranking: object) -> _Slot:
         import asyncio
 
-        slot, loop = object(), asyncio.get_running_loop()
+        slot, loop = _Slot(), asyncio.get_running_loop()
         with self._lock:
             if self._process != os.getpid():  # those who held slots do not exist here
                 self._process = os.getpid()
-                self._holders, self._blocked, self._waiting = {}, [], []
+                self._holders, self._blocked, self._waiting = WeakKeyDictionary(), [], []
             self._drop_stopped()
             outer = [held for held in _held.get() if held in self._holders]
             if len(self._holders) < self._width and not self._waiting:
@@ -127,7 +134,7 @@ class Slots:
                 if not loop.is_running():
                     self._holders.pop(slot, None)
 
-    def _hold(self, slot: object, ranking: object, loop: AbstractEventLoop) -> None:
+    def _hold(self, slot: _Slot, ranking: object, loop: AbstractEventLoop) -> None:
         self._holders[slot] = ranking, loop
         if ranking is not None:
             self._count += 1
@@ -158,7 +165,7 @@ class _Taken:
 
     def __init__(self, slots: Slots, ranking: object) -> None:
         self._slots, self._ranking = slots, ranking
-        self._slot: object = None
+        self._slot: _Slot
 
     async def __aenter__(self) -> None:
         self._slot = await self._slots.take(self._ranking)
@@ -172,7 +179,7 @@ class _Taken:
 class _Waiting(NamedTuple):
     """A question that waits for a slot in its event loop."""
 
-    slot: object
+    slot: _Slot
     ranking: object
     loop: AbstractEventLoop
     future: Future[None]

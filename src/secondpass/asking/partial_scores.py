@@ -176,7 +176,13 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
         message = "the scorer's weight of the original order is not a number from 0 to 1"
         issues.append(Issue("original_invalid", message))
     spans = None if result.spans is None else _read_spans(result.spans, lengths, issues)
-    return ListScores(scores, issues, original, spans, order)
+    counts = [_count(number, count) for number in (result.known, result.encoded)]
+    return ListScores(scores, issues, original, spans, order, *counts)
+
+
+def _count(number: object, most: int) -> int:
+    """A number of documents; 0 if it cannot be one."""
+    return number if isinstance(number, int) and 0 <= number <= most else 0
 
 
 def _read_spans(

@@ -111,6 +111,7 @@ class DryRun:
     """What a plan asked and returned."""
 
     uses: list[Expected] = field(default_factory=list)  # of each model, in the order of first use
+    scored: list[Score] = field(default_factory=list)  # what scorers were asked
     rounds: list[int] = field(default_factory=list)
     """Number of questions of each round that asked any."""
     shortened: bool = False  # whether passages were cut to fit the context window of a model
@@ -132,6 +133,7 @@ def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
             effect = plan.send(result)
             result = None
             if isinstance(effect, Score):
+                run.scored.append(effect)
                 scorer, count = effect.scorer, len(effect.texts)
                 name = str(member(scorer, "model_name", None) or type(scorer).__name__)
                 run.uses.append(Expected(name, pairs=count))
@@ -311,6 +313,29 @@ def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...
         for name, allowed, needed in rows
         if allowed is not None and needed is not None and needed > allowed
     )
+
+
+def stored_texts(stages: Sequence[Stage], task: Task) -> list[tuple[Any, Sequence[str]]]:
+    """Each scorer that stores passages, with the texts that it would score of a task."""
+    found: list[tuple[Any, Sequence[str]]] = []
+    for method in _each(stage.method for stage in stages):
+        run = dry_run(judged_by_windows(method, task), SimulatedLedger(Limits()))
+        found += [
+            (effect.scorer, effect.texts)
+            for effect in run.scored
+            if member(effect.scorer, "store", None) is not None
+            and callable(member(effect.scorer, "store_passages", None))
+        ]
+    return found
+
+
+def _each(methods: Iterable[Method]) -> Iterator[Method]:
+    """Methods, and in place of one that runs others those that it runs."""
+    for method in methods:
+        if parts := getattr(method, "methods", None):
+            yield from _each(parts)
+        else:
+            yield method
 
 
 class Recorder:

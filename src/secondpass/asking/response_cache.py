@@ -128,11 +128,12 @@ class ResponseCache:
     The key of an answer includes everything that it depends on: the query, the texts in their
     order, the prompt, the service, its model and parameters, and the version of secondpass. Any
     number of threads, event loops and processes may use one file. If it cannot be used, the report
-    has an issue, and the service is asked.
+    has an issue (``cache_failed``), and the service is asked: a damaged file stops no program.
 
     Args:
         path: of the file; created if it does not exist, and for its owner only. An existing file is
-            used only if it is empty, or a response cache of the same user.
+            used only if it is empty, or a response cache of the same user. Any other is not
+            touched, also if its first bytes are damaged, as it may be a file of the user's.
         max_mb: maximum size of the file in 1e6 bytes; the least recently used answers are deleted.
         max_age_days: days after which an answer is no longer used; None for no limit.
     """
@@ -149,7 +150,6 @@ class ResponseCache:
         self.max_age_days = max_age_days
         max_age = None if max_age_days is None else max_age_days * 86400
         self._store: Store[str] = Store(path, LAYOUT, max_mb * 1_000_000, max_age)
-        self._store.check()
         self._namespace = ""
 
     @classmethod
@@ -158,10 +158,18 @@ class ResponseCache:
 
         Answers of another namespace are not returned, nor those stored since the time ``before``,
         so that equal questions of one run are all asked.
+
+        Raises:
+            ConfigurationError: as :meth:`check`.
         """
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
+        cache.check()
         cache._namespace, cache._store.found_before = namespace, before
         return cache
+
+    def check(self) -> None:
+        """Raise a ConfigurationError if the path is that of something else."""
+        self._store.check()
 
     # ------------------------------------------------------------------ for a round of questions
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
-from secondpass.concurrency.threads import retrieve_exception
+from secondpass.concurrency.threads import retrieve_exception, running_loop
 
 T = TypeVar("T")
 
@@ -17,6 +17,7 @@ async def stream(work: Callable[[Callable[[T], None]], Awaitable[T]]) -> AsyncGe
     The work, a function of the listener, runs in a separate task, so that it does not wait for a
     slow consumer. Closing the generator cancels it. What it raises comes after its results.
     """
+    running_loop()
     results: asyncio.Queue[T | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(results.put_nowait))
     task.add_done_callback(retrieve_exception)

@@ -23,6 +23,7 @@ GROUPS = {
         "example": "secondpass_evaluation.cli.example:example",
         "index": "secondpass_evaluation.cli.index:index",
         "query": "secondpass_evaluation.cli.query:query",
+        "store": "secondpass_evaluation.cli.store:store",
     },
     "Evaluate": {
         "eval": "secondpass_evaluation.cli.evaluate:evaluate",

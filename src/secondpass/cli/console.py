@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from secondpass.errors import printable
 from secondpass.formats import to_json
 from secondpass.settings import yaml_text
 
@@ -74,19 +74,7 @@ def on_terminal(stream: TextIO | None) -> bool:
 
 def escaped(text: str) -> str:
     """Escape control characters, except line feeds."""
-    return "".join(
-        character.encode("unicode_escape").decode() if _is_control(character) else character
-        for character in text
-    )
-
-
-def _is_control(character: str) -> bool:
-    # The ranges are bidirectional overrides, which can make a text look like another.
-    return character != "\n" and (
-        unicodedata.category(character) in {"Cc", "Cs"}
-        or "\u202a" <= character <= "\u202e"
-        or "\u2066" <= character <= "\u2069"
-    )
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def one_line(text: str) -> str:
@@ -152,6 +140,6 @@ def print_yaml(value: Mapping[str, Any]) -> None:
     if console.is_terminal:
         from rich.syntax import Syntax
 
-        console.print(Syntax(text, "yaml", background_color="default"))
+        console.print(Syntax(escaped(text), "yaml", background_color="default"))
     else:
         write(text)

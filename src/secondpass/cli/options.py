@@ -18,11 +18,12 @@ import typer
 
 from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail
 from secondpass.concurrency.lazy import running_nothing
-from secondpass.config import load, merged, preset, read_yaml
+from secondpass.config import load, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import registry, suggestion, yaml_text
+from secondpass.settings.loading import depth_with_store, has_store, merged
 from secondpass.settings.registry import preset_names
 
 
@@ -150,9 +151,10 @@ class RerankerOptions:
     config: Config = None
     settings: Set = None
 
-    def read(self) -> dict[str, Any]:
-        """The configuration; by default the preset ``default``."""
-        return configuration(self.preset, self.config, self.settings)
+    def read(self, default: str = "default") -> dict[str, Any]:
+        """The configuration; by default that of a preset."""
+        name = default if self.preset is None and self.config is None else self.preset
+        return configuration(name, self.config, self.settings)
 
     @contextmanager
     def naming_file(self) -> Iterator[None]:
@@ -264,14 +266,16 @@ def configuration(
     else:
         config = preset("default" if preset_name is None else preset_name)
     keys: set[str] = set()
+    values: dict[str, Any] = {}
     for setting in settings or ():
-        values = _parse_setting(setting)
         key = setting.partition("=")[0]
         if key in keys:
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
-        config = overridden(config, values)
-    return config
+        values = overridden(values, _parse_setting(setting))
+    if file is None:
+        config = depth_with_store(config, values)
+    return overridden(config, values)
 
 
 def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,8 +307,11 @@ def _check_source(preset_name: str | None, file: Path | None) -> None:
 
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
-    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50."""
-    if top_n is None and "depth" in config:
+    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50.
+
+    With a store of passages the default is that of rerankers, 100.
+    """
+    if top_n is None and ("depth" in config or has_store(config)):
         return dict(config)
     return {**config, "depth": top_n or _DEFAULT_DEPTH}
 

@@ -107,7 +107,7 @@ class Formatter:
     def _table(self, request: InputRequest, ranking: Ranking) -> str:
         console = file_console() if self.to_file else result_console()
         prefix = "" if request.query_id is None else f"{request.query_id}: "
-        status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
+        status = "" if ranking.report.status == "ok" else f" ({ranking.report.status_text})"
         if ranking.report.skipped is not None:
             status += f" (skipped: {ranking.report.skipped.reason})"
         if ranking.report.nothing_relevant:

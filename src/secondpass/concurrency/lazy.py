@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import MissingExtraError, ModelLoadError
 
 T = TypeVar("T")
@@ -21,61 +21,13 @@ _RETRY_AFTER = 60.0
 """Seconds before another attempt: an unreachable hub must not cost every query a timeout."""
 
 
-class ForkLock:
-    """A lock that is free in a forked child, unless the forking thread holds it.
-
-    The guarded state must be consistent at every moment: a child may be forked while another thread
-    holds the lock, and that thread does not exist in the child. If it is reentrant, the thread that
-    holds it may take it again, as garbage collection may within it.
-    """
-
-    def __init__(self, *, reentrant: bool = False) -> None:
-        self._create: Callable[[], Any] = threading.RLock if reentrant else threading.Lock
-        self._lock = self._create()
-        self._owner: int | None = None
-        self._depth = 0
-        _fork_locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self._owner = threading.get_ident()
-        self._depth += 1
-
-    def __exit__(self, *_error: object) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._owner = None
-        self._lock.release()
-
-    def _renew(self) -> None:
-        """Replace the lock in a child, before other threads run there."""
-        self._lock = self._create()
-        if self._owner == threading.get_ident():
-            for _ in range(self._depth):
-                self._lock.acquire()
-        else:
-            self._owner, self._depth = None, 0
-
-
-_fork_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
-
-
-def _renew_fork_locks() -> None:
-    for lock in _fork_locks:
-        lock._renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_fork_locks)
-
-
 class PerObject(Generic[T]):
     """A value for each object, the same as long as the object exists."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create
         self._values: dict[int, T] = {}
-        self._lock = ForkLock()
+        self._lock = fork_lock()
 
     def value(self, owner: object) -> T:
         """That of an object; a new one for each call if it cannot be referenced weakly."""
@@ -94,18 +46,20 @@ class PerObject(Generic[T]):
 class Lazy(Generic[T]):
     """A value that is created on first use, once for all threads.
 
+    The function that creates it is passed with each use and not kept: a method of the object that
+    has the value would make a cycle, so that a model would live on until a full garbage collection.
+
     A ModelLoadError is raised again for a minute before the next attempt. With ``per_process``, a
     forked child creates its own value, because threads of the parent's do not exist there.
     """
 
-    def __init__(self, create: Callable[[], T], *, per_process: bool = False) -> None:
-        self._create = create
+    def __init__(self, *, per_process: bool = False) -> None:
         self._process = os.getpid() if per_process else None
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._value: T | None = None
         self._failure: tuple[float, ModelLoadError] | None = None
 
-    def get(self) -> T:
+    def get(self, create: Callable[[], T]) -> T:
         """The value, created if necessary."""
         self._renew_after_fork()
         value = self._value
@@ -115,11 +69,12 @@ class Lazy(Generic[T]):
             if self._value is not None:
                 return self._value
             if self._failure is not None and time.monotonic() - self._failure[0] < _RETRY_AFTER:
-                raise self._failure[1].with_traceback(None)
+                raise copy.copy(self._failure[1])
             try:
-                self._value = self._create()
+                self._value = create()
             except ModelLoadError as error:
-                # A copy has no traceback, whose frames would keep a partly loaded model alive.
+                # A copy has no traceback, whose frames would keep a partly loaded model alive. Nor
+                # is it raised itself, but copies of it.
                 self._failure = (time.monotonic(), copy.copy(error))
                 raise
             self._failure = None
@@ -131,11 +86,11 @@ class Lazy(Generic[T]):
         self._renew_after_fork()
         return self._value
 
-    def retry(self) -> T:
+    def retry(self, create: Callable[[], T]) -> T:
         """Like :meth:`get`, but tries again after a failure of the last minute."""
         with self._lock:
             self._failure = None
-        return self.get()
+        return self.get(create)
 
     def _renew_after_fork(self) -> None:
         """Forget the parent's value, whose threads do not exist here."""

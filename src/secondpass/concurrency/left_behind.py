@@ -15,13 +15,14 @@ import atexit
 import functools
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import FunctionType, MethodType
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
+from secondpass.concurrency.waiting import Signal
 from secondpass.errors import MethodError
 
 T = TypeVar("T")
@@ -34,9 +35,12 @@ _OF_A_KIND = 4
 
 _SECONDS_AT_EXIT = 3.0  # enough for a batch in progress
 
-_abandoned: set[Abandonable[Any]] = set()
-_left: set[Call[Any]] = set()
+# A call that runs is referenced by its thread or task. One that an interruption kept from leaving
+# these is forgotten with its last reference.
+_abandoned: WeakSet[Abandonable[Any]] = WeakSet()
+_left: WeakSet[Call[Any]] = WeakSet()
 _modules = 0  # number of loaded modules when the exit function was registered
+_exiting = False
 
 if hasattr(os, "register_at_fork"):
     for _calls in (_abandoned, _left):
@@ -92,7 +96,7 @@ def check_abandoned(owner: object, allowed: int) -> None:
         return
     owner = _owner_of(owner)
     kind = _kind_of(owner)
-    owners = [call._owner for call in list(_abandoned)]
+    owners = [call._owner for call in list(_abandoned) if not call._done]
     count = sum(item is owner for item in owners)
     count_of_kind = sum(_kind_of(item) is kind for item in owners)
     if count >= allowed or count_of_kind >= allowed * _OF_A_KIND:
@@ -111,21 +115,25 @@ def _kind_of(owner: object) -> object:
 
 
 class Call(Abandonable[T]):
-    """One that the process waits for before it exits."""
+    """One that the process waits for before it exits: a moment, or until it ends."""
 
-    def __init__(self, function: Callable[[], T], owner: object = None) -> None:
+    def __init__(
+        self, function: Callable[[], T], owner: object = None, *, until_it_ends: bool = False
+    ) -> None:
         super().__init__(function, owner)
-        self._ended = threading.Event()
+        self._until_it_ends = until_it_ends
+        self._ended = Signal()
         self._process = os.getpid()
 
     def __call__(self) -> T:
         # The caller may be a daemon thread, and the process may end while it waits.
         self.leave()
-        try:
-            return super().__call__()
-        finally:
-            self._ended.set()
-            _left.discard(self)
+        return super().__call__()
+
+    def end(self) -> None:
+        super().end()
+        self._ended.set()
+        _left.discard(self)
 
     def abandon(self) -> None:
         super().abandon()
@@ -141,7 +149,7 @@ class Call(Abandonable[T]):
     def leave(self) -> None:
         """Let the process wait for this call before it exits; no effect if it has ended."""
         _left.add(self)
-        if self._ended.is_set():
+        if self._ended.is_set:
             _left.discard(self)
             return
         _register()
@@ -161,7 +169,14 @@ def _register() -> None:
         atexit.register(_wait_at_exit)
 
 
+def process_exits() -> bool:
+    """Whether the process waits for the last calls, and should begin no more."""
+    return _exiting
+
+
 def _wait_at_exit() -> None:
+    global _exiting  # noqa: PLW0603
+    _exiting = True
     until = time.monotonic() + _SECONDS_AT_EXIT
     for call in list(_left):
-        call._ended.wait(max(0.0, until - time.monotonic()))
+        call._ended.wait(None if call._until_it_ends else until - time.monotonic())

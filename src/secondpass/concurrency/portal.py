@@ -9,16 +9,89 @@ there. A forked child opens its own portal.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.threads import running_loop
+from secondpass.concurrency.waiting import Service, received
 
 T = TypeVar("T")
+
+
+class Work(Generic[T]):
+    """Work for the portal's event loop, and its outcome.
+
+    Args:
+        loop: the portal's.
+        create: called in the loop, in the context of :meth:`start`; what it returns is awaited.
+        done: called in the loop with this object when there is an outcome.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        create: Callable[[], Coroutine[Any, Any, T]],
+        done: Callable[[Work[T]], object],
+    ) -> None:
+        self._loop, self._create, self._done = loop, create, done
+        self._task: asyncio.Task[T] | None = None  # while it runs, and in the loop only
+        self._cancelled = False
+        self._returned: list[T] = []
+        self._raised: BaseException | None = None
+
+    def start(self) -> None:
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def cancel(self) -> None:
+        """Cancel the work; no effect if it has ended."""
+        self._cancelled = True
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def result(self) -> T:
+        """The outcome, once there is one. To be asked once.
+
+        Raises:
+            CancelledError: the work was cancelled.
+            BaseException: raised by the work.
+        """
+        error, self._raised = self._raised, None
+        if error is None:
+            return self._returned[0]
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
+
+    # ------------------------------------------------------------------ in the loop
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._end)
+        self._cancel()
+
+    async def _run(self) -> T:
+        return await self._create()
+
+    def _cancel(self) -> None:
+        if self._cancelled and self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._raised = CancelledError()  # not that of asyncio: the caller was not cancelled
+        elif (error := task.exception()) is not None:
+            self._raised = error
+        else:
+            self._returned.append(task.result())
+        self._task = None
+        self._done(self)
 
 
 class Portal:
@@ -27,30 +100,67 @@ class Portal:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self.loop.run_forever, name="secondpass", daemon=True
-        )
-        self._thread.start()
+        self.has_ended = False
+        self._thread_id: int | None = None
+        self._service = Service(self._run)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the portal's thread is running."""
-        return self._thread.is_alive()
+    def open(self) -> None:
+        """Start the thread, unless that was done."""
+        self._service.start()
+
+    def _run(self) -> None:
+        self._thread_id = threading.get_ident()
+        try:
+            self.loop.run_forever()
+        finally:
+            self.has_ended = True
 
     @property
     def is_here(self) -> bool:
         """Whether the current thread is the portal's, which must not wait for itself."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._thread_id
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``work`` in the portal, in the caller's context; its future cancels it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+    def work(
+        self,
+        create: Callable[[], Coroutine[Any, Any, T]],
+        done: Callable[[Work[T]], object] = lambda _work: None,
+    ) -> Work[T]:
+        """Work for the portal, which is not started yet; ``done`` is called in its thread."""
+        return Work(self.loop, create, done)
+
+    def run(self, create: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None) -> T:
+        """Run work in the portal, and wait for it here; after an interruption, it goes on.
+
+        Raises:
+            TimeoutError: it takes longer than that many seconds.
+        """
+        done: SimpleQueue[Work[T]] = SimpleQueue()
+        self.work(create, done.put).start()
+        try:
+            work = received(done, seconds)
+        except Empty:
+            raise TimeoutError from None
+        return work.result()
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` in the portal and await it here. Cancelling the caller cancels the work."""
-        if asyncio.get_running_loop() is self.loop:
+        here = running_loop()
+        if here is self.loop:
             return await work()
-        return await asyncio.wrap_future(self.submit(work()))
+        done = asyncio.Event()
+
+        def wake(_work: Work[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the caller's loop is closed
+                here.call_soon_threadsafe(done.set)
+
+        there = self.work(work, wake)
+        there.start()
+        try:
+            await done.wait()
+        except asyncio.CancelledError:
+            there.cancel()
+            raise
+        return there.result()
 
 
 class HomeLoop:
@@ -82,7 +192,7 @@ class HomeLoop:
         return HomeLoop, ()
 
 
-_lock = ForkLock()
+_lock = fork_lock()
 _portal: Portal | None = None
 _opened: list[Portal] = []
 """Also those of parent processes. Collecting one would close its loop's files, which a child shares
@@ -93,9 +203,11 @@ def portal() -> Portal:
     """The portal of this process, opened on first use."""
     global _portal  # noqa: PLW0603 - one per process
     with _lock:
-        if _portal is None or not _portal.is_open:
-            _portal = Portal()
-            _opened.append(_portal)
+        if _portal is None or _portal.has_ended:
+            new = Portal()
+            _opened.append(new)
+            _portal = new
+        _portal.open()
         return _portal
 
 

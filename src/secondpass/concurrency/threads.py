@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import os
-import queue
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -17,17 +14,24 @@ from secondpass.concurrency.left_behind import (
     AbandonedCallsError,
     check_abandoned,
 )
+from secondpass.concurrency.waiting import start
+from secondpass.errors import InputError
 
 T = TypeVar("T")
 
 _TURNS = 10  # turns of the event loop in which tasks that were cancelled just now may end
-_MAX_IDLE = 32
-_idle: list[queue.SimpleQueue[Callable[[], None]]] = []
-"""Queues of the threads that wait for work. They are reused, because starting a thread blocks the
-event loop until it runs, which takes long while other threads compute."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The running event loop of asyncio; an InputError if there is none, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        message = (
+            "asynchronous methods need an event loop of asyncio; under another, such as trio, call "
+            "the synchronous ones in a thread, as by trio.to_thread.run_sync"
+        )
+        raise InputError(message) from None
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -39,8 +43,9 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     Raises:
         RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
+        InputError: no event loop of asyncio is running.
     """
-    loop = asyncio.get_running_loop()
+    loop = running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
@@ -108,24 +113,6 @@ async def in_task_of(owner: object, call: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(0)
     check_abandoned(owner, ALLOWED.get())
     return await with_timeout(call(), None, owner=owner)
-
-
-def start(work: Callable[[], None]) -> None:
-    """Run ``work`` in an idle thread, or in a new one."""
-    try:
-        jobs = _idle.pop()
-    except IndexError:
-        jobs = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=[jobs], name="secondpass", daemon=True).start()
-    jobs.put(work)
-
-
-def _serve(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        jobs.get()()  # not assigned to a name, which would keep the caller's context alive
-        if len(_idle) >= _MAX_IDLE:
-            return
-        _idle.append(jobs)
 
 
 async def with_timeout(

@@ -1,21 +1,23 @@
 """Turns of calls of a scorer that has no queue of its own, by :mod:`concurrency.admission`.
 
-With a deadline or a target, a ranking calls such a scorer with a part of its texts at a time. Each
-part waits for its turn, in the thread or event loop of its ranking.
+With a deadline or a target, a ranking calls such a scorer in turns. Each waits for its turn, in the
+thread or event loop of its ranking, and has as many of its texts as there is time for then.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import time
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING, Literal
 
 from secondpass.concurrency.admission import Admission, Claim
-from secondpass.concurrency.lazy import ForkLock, PerObject
+from secondpass.concurrency.lazy import PerObject
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import OverloadedError
 
@@ -30,20 +32,22 @@ class Turns:
     """The turns of one scorer."""
 
     def __init__(self, width: int = WIDTH) -> None:
-        self.admission = Admission(width)
-        self._lock = ForkLock(reentrant=True)
+        self.admission = Admission(width, in_calls=True)
+        self._lock = fork_lock()
         self._running: list[Turn] = []
         self._waiting: list[Turn] = []
         self._process = os.getpid()
 
-    @property
-    def shared(self) -> bool:
-        """Whether a ranking uses the scorer, so that another one has to share it."""
-        return bool(self.admission.claims)
-
     def take(self, turn: Turn, now: float) -> None:
-        """Begin a turn, now or when it is next."""
+        """Begin a turn, now or when it is next.
+
+        Its thread is in no other turn of this scorer, so one that is still counted for it was not
+        ended: an exception of a signal handler may come at any line.
+        """
         with self._lock:
+            if turn.thread is not None:
+                self._running = [one for one in self._running if one.thread != turn.thread]
+                self._waiting = [one for one in self._waiting if one.thread != turn.thread]
             self._waiting.append(turn)
         self.advance(now)
 
@@ -55,10 +59,16 @@ class Turns:
                 self.admission.claims.clear()
             return self.admission.enter(claim, pairs, now)
 
+    def learn(self, pairs: int, seconds: float) -> None:
+        """Count a call that needed no turn."""
+        with self._lock:
+            self.admission.cost.learn(pairs, seconds)
+
     def advance(self, now: float) -> None:
         """Begin the turns of those who are next, and end those of others who would be late.
 
-        Turns of event loops that do not run are not counted: they may never end.
+        Turns of event loops that do not run are not counted: they may never end. Nor are those
+        whose call is gone.
         """
         woken = []
         with self._lock:
@@ -66,16 +76,20 @@ class Turns:
             if len(self._running) >= admission.threads:
                 self._running = [turn for turn in self._running if not turn.is_stopped]
             for turn in self._waiting:
-                if turn.is_late(now, admission.seconds_per_pair):
+                if admission.is_late(turn.claim, turn.rank, now):
                     turn.state = "late"
                     woken.append(turn)
-            self._waiting = [turn for turn in self._waiting if turn.state == "waiting"]
+            self._waiting = [
+                turn for turn in self._waiting if turn.state == "waiting" and turn.call()
+            ]
             key = admission.key(now)
             self._waiting.sort(key=lambda turn: key(turn.claim, turn.rank))
             while self._waiting and len(self._running) < admission.threads:
                 turn = self._waiting.pop(0)
                 if turn.state != "waiting":  # garbage collection has ended others meanwhile
                     continue
+                most = turn.pairs if admission.cost.is_known else min(turn.pairs, turn.first)
+                turn.pairs = admission.part(turn.claim, turn.rank, most, now)
                 turn.state, turn.began = "running", now
                 turn.claim.begin(range(turn.rank, turn.rank + turn.pairs), now)
                 if not turn.is_stopped:
@@ -84,15 +98,21 @@ class Turns:
         for turn in woken:
             turn.wake()
 
-    def end(self, turn: Turn, now: float, *, scored: bool) -> None:
+    def end(
+        self, turn: Turn, now: float, *, scored: bool = False, interrupted: bool = False
+    ) -> None:
         """End a turn, or stop waiting for it.
 
-        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs or
-        was interrupted.
+        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs,
+        ``interrupted`` whether it would have taken longer than that.
         """
         with self._lock:
-            if turn.state == "running" and self._process == os.getpid() and scored:
-                self.admission.learn(turn.pairs, now - turn.began)
+            if turn.state == "running" and self._process == os.getpid():
+                cost, seconds = self.admission.cost, now - turn.began
+                if interrupted:
+                    cost.learn(turn.pairs, max(seconds, cost.seconds(turn.pairs)))
+                elif scored:
+                    cost.learn(turn.pairs, seconds)
             turn.state = "ended"
             self._running = [other for other in self._running if other is not turn]
             self._waiting = [other for other in self._waiting if other is not turn]
@@ -105,62 +125,83 @@ class Turn:
 
     claim: Claim
     rank: int  # of the first of its pairs
-    pairs: int
+    pairs: int  # at most; those that it has once it is running
+    first: int  # at most, if no call of the scorer has ended
     wake: Callable[[], None]  # called once, in any thread, when `state` has changed
+    call: Callable[[], object | None]  # returns None as soon as nothing refers to the call
     loop: AbstractEventLoop | None = None
+    thread: int | None = field(init=False)  # of a call that waits in its thread
     state: Literal["waiting", "running", "late", "ended"] = "waiting"
     """Late: the time does not suffice."""
     began: float = math.inf
 
+    def __post_init__(self) -> None:
+        self.thread = get_ident() if self.loop is None else None
+
     @property
     def is_stopped(self) -> bool:
-        """Whether its event loop does not run."""
-        return self.loop is not None and not self.loop.is_running()
-
-    def is_late(self, now: float, seconds_per_pair: float) -> bool:
-        """Whether its pairs could not be scored in time.
-
-        The first call of a ranking is tried, or a single slow call would prevent all further ones.
-        """
-        latest = self.claim.latest(self.rank)
-        needed = self.pairs * seconds_per_pair if self.claim.begun else 0.0
-        return now + needed >= latest
+        """Whether its event loop does not run, or its call is gone."""
+        return self.call() is None or (self.loop is not None and not self.loop.is_running())
 
 
 class Sharing:
-    """What one ranking, which scores a number of pairs, has of a scorer."""
+    """What one ranking, which scores a number of pairs, has of a scorer.
 
-    def __init__(self, scorer: object, pairs: int) -> None:
+    Args:
+        scorer: it.
+        pairs: number of the pairs.
+        batch_size: maximum number of pairs per call; None for no maximum.
+        first: the same as long as no call of the scorer has ended.
+
+    Attributes:
+        called: number of pairs of the last call; None if it has had no turn.
+    """
+
+    def __init__(self, scorer: object, pairs: int, batch_size: int | None, first: int) -> None:
         self.scorer, self.pairs = scorer, pairs
+        self.batch_size, self.first = batch_size, first
         self.turns = turns_of(scorer)
         self.claim: Claim | None = None  # until the first call
-        self.error: OverloadedError | None = None  # why the ranking was refused
-        self._rank = 0
+        self._refused: float | None = None  # seconds that it would have to wait
+        self._turn: Turn | None = None  # the last one
 
-    def take(
+    @property
+    def called(self) -> int | None:
+        return None if self._turn is None else self._turn.pairs
+
+    def most_together(self, seconds: float) -> int:
+        """How many pairs of several rankings a call may have if they have these seconds left."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return max(self.first, self.turns.admission.most_together(seconds))
+
+    def turn(
         self,
         claim: Callable[[], Claim],
         pairs: int,
         wake: Callable[[], None],
+        call: Callable[[], object | None],
+        *,
         loop: AbstractEventLoop | None,
+        now: float,
     ) -> Turn:
-        """Ask for the turn of the next texts; ``claim`` is called once.
+        """The turn of the next texts, at most ``pairs``, which is still to be taken.
+
+        ``claim`` is called once.
 
         Raises:
             OverloadedError: the ranking is refused.
         """
-        now = time.monotonic()
-        if self.claim is None and self.error is None:
+        if self.claim is None:
             self.claim = claim()
+            self.claim.holder = weakref.ref(self)
             if not self.turns.enter(self.claim, self.pairs, now):
-                self.error = OverloadedError(self.turns.admission.waiting_seconds)
-        if self.error is not None:
-            raise self.error
-        assert self.claim is not None
-        rank, self._rank = self._rank, self._rank + pairs
-        turn = Turn(self.claim, rank, pairs, wake, loop)
-        self.turns.take(turn, now)
-        return turn
+                self._refused = self.turns.admission.waiting_seconds
+        if self._refused is not None:
+            raise OverloadedError(self._refused)
+        rank = 0 if self._turn is None else self._turn.rank + self._turn.pairs
+        self._turn = Turn(self.claim, rank, pairs, self.first, wake, call, loop)
+        return self._turn
 
     def end(self) -> None:
         """The ranking calls the scorer no more."""

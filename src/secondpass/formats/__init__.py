@@ -6,21 +6,25 @@ import json
 import math
 from typing import Any
 
-_SEPARATORS = "\x85\u2028\u2029"  # ends of lines in Unicode that JSON does not escape
+_UNSAFE = [
+    *map(chr, range(0x7F, 0xA0)),
+    *"\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+]
+"""Characters that JSON does not escape: ends of lines, and what a terminal obeys."""
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """Serialise as JSON; NaN and infinities become null.
 
     Without an indent it is one line for every reader, also for those that end lines at Unicode's
-    separators, such as Node's readline.
+    separators, such as Node's readline. It can be shown on a terminal.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
-    for separator in _SEPARATORS:
-        text = text.replace(separator, f"\\u{ord(separator):04x}")
+    for character in _UNSAFE:
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 

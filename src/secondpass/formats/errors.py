@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike, fspath
 
-from secondpass.errors import InputError, SecondPassError
+from secondpass.errors import InputError, SecondPassError, printable
 from secondpass.settings import describe
 
 
@@ -22,7 +22,8 @@ class FormatError(SecondPassError, ValueError):
         super().__init__(self.path, line, problem)
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        path = printable(self.path)
+        place = path if self.line is None else f"{path}:{self.line}"
         return f"{place}: {self.problem}"
 
 

@@ -14,7 +14,13 @@ _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
 _UNITS, _BILLED = "billed units in 1e-6", "rankings with billed units"
 _SKIPPED, _SAVED = "skipped queries", "skipped pairs"
 _NOTHING = "nothing relevant"
-_AGAIN = ("cached", "retries", "repairs")
+_AGAIN = {
+    "cached": "cached answers",
+    "known": "known passages",
+    "encoded": "encoded passages",
+    "retries": "retries",
+    "repairs": "repairs",
+}
 _COST_UNIT, _PART = 1e-12, 1e-6
 """Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
 
@@ -27,6 +33,7 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for report in (ranking.report for ranking in rankings):
         counts[report.status] += 1
+        counts.update(f"degraded by {reason}" for reason in report.degraded_by)
         counts.update(f"issue {code}" for code in {issue.code for issue in report.issues})
         counts.update(
             f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
@@ -64,21 +71,25 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
     line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine"):
+    for kind, label in (
+        ("degraded by", "degraded by"),
+        ("issue", "issues"),
+        ("engine", "engines"),
+    ):
         items = [
             f"{name.removeprefix(f'{kind} ')} ({number:,})"
             for name, number in counts.most_common()
             if name.startswith(f"{kind} ")
         ]
         if items:
-            line += f"; {kind}s: {', '.join(items)}"
+            line += f"; {label}: {', '.join(items)}"
     if counts[_SKIPPED]:
         line += f"; skipped: {_queries(counts[_SKIPPED])}, {counted(counts[_SAVED], 'pair')}"
     if nothing := counts[_NOTHING]:
         line += f"; nothing relevant: {nothing:,}"
-    for name in _AGAIN:
+    for name, text in _AGAIN.items():
         if counts[name]:
-            line += f"; {'cached answers' if name == 'cached' else name}: {counts[name]:,}"
+            line += f"; {text}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import Form, Provider, joined
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
@@ -27,6 +28,7 @@ class AnthropicMessages(Provider):
     extra = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
     url_variables = ("ANTHROPIC_BASE_URL",)
+    sdk_paths = ("/v1/messages", "/v1")
     forms = ("json_schema", "text")
 
     def _connect(self, key: str) -> Connection:
@@ -35,7 +37,7 @@ class AnthropicMessages(Provider):
         client = anthropic.AsyncAnthropic(
             api_key=key,
             auth_token=None,
-            base_url=self.base_url,
+            base_url=self._sdk_url,
             max_retries=0,
             timeout=self.timeout,
             http_client=bounded(anthropic.DefaultAsyncHttpxClient, self.timeout),
@@ -62,7 +64,7 @@ class AnthropicMessages(Provider):
         usage = getattr(response, "usage", None)
         return Completion(
             joined(response.content),
-            response.stop_reason in {"max_tokens", "model_context_window_exceeded"},
+            is_truncated(response.stop_reason),
             token_count(getattr(usage, "input_tokens", None)),
             token_count(getattr(usage, "output_tokens", None)),
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import Form, Provider, TokenLogprobs, answer_range, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
@@ -26,6 +27,10 @@ class GoogleGenAI(Provider):
     extra = "google"
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     url_variables = ("GOOGLE_GEMINI_BASE_URL",)
+    sdk_paths = (
+        *("/v1beta/models/$model:generateContent", "/v1/models/$model:generateContent"),
+        *("/v1beta", "/v1"),
+    )
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
     length_names = ("max_output_tokens",)
@@ -42,7 +47,7 @@ class GoogleGenAI(Provider):
             api_key=key,
             vertexai=False,
             http_options=genai.types.HttpOptions(
-                base_url=self.base_url,
+                base_url=self._sdk_url,
                 timeout=max(1, round(self.timeout * 1000)),
                 httpx_async_client=http_client,
                 retry_options=genai.types.HttpRetryOptions(attempts=1),
@@ -92,7 +97,7 @@ class GoogleGenAI(Provider):
         reasoning_tokens = token_count(getattr(usage, "thoughts_token_count", None)) or 0
         return Completion(
             "".join(part.text for part in parts if part.text and not part.thought),
-            reason == "MAX_TOKENS",
+            is_truncated(reason),
             token_count(getattr(usage, "prompt_token_count", None)),
             None if reply_tokens is None else reply_tokens + reasoning_tokens,
             _logprobs(getattr(first, "logprobs_result", None)) if prompt.logprobs else None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import (
     Form,
     Provider,
@@ -37,6 +38,7 @@ class OpenAIChat(Provider):
     extra = "openai"
     key_variables = ("OPENAI_API_KEY",)
     url_variables = ("OPENAI_BASE_URL",)
+    sdk_paths = ("/chat/completions",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
     length_names = ("max_completion_tokens", "max_tokens")
@@ -48,7 +50,7 @@ class OpenAIChat(Provider):
         client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
         client = openai.AsyncOpenAI(
             api_key=key,
-            base_url=self.base_url,
+            base_url=self._sdk_url,
             max_retries=0,
             timeout=self.timeout,
             http_client=bounded(client_class, self.timeout, shorten=_shorten),
@@ -77,7 +79,7 @@ class OpenAIChat(Provider):
         usage = getattr(response, "usage", None)
         return Completion(
             joined(choice.message.content),
-            choice.finish_reason == "length",
+            is_truncated(choice.finish_reason),
             token_count(getattr(usage, "prompt_tokens", None)),
             token_count(getattr(usage, "completion_tokens", None)),
             _logprobs(getattr(choice, "logprobs", None)) if prompt.logprobs else None,

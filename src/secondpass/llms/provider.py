@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.first_token import is_answered
-from secondpass.prompts.replies.json_text import thinking_end
+from secondpass.prompts.replies.thinking import answer_start
 from secondpass.ranking.scoring import to_float
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.diagnosis import Sent
@@ -41,7 +42,7 @@ class Provider(Client[Prompt]):
 
     Args:
         model: its name, as the provider writes it.
-        base_url: replaces the provider's own address.
+        base_url: replaces the provider's own address; the whole address of requests is one, too.
         api_key: the key. Prefer an environment variable: a configuration that contains a key cannot
             be written to a file.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
@@ -69,6 +70,8 @@ class Provider(Client[Prompt]):
     forms: ClassVar[tuple[Form, ...]]
     has_logprobs: ClassVar[bool] = False
     length_names: ClassVar[tuple[str, ...]] = ()
+    sdk_paths: ClassVar[tuple[str, ...]] = ()
+    """Ends of a base URL that the SDK appends itself; ``$model`` stands for the model's name."""
 
     @show_types
     def __init__(
@@ -127,6 +130,18 @@ class Provider(Client[Prompt]):
         named = {"temperature": self.temperature, **self._length(self.max_tokens)}
         parameters = {name: value for name, value in named.items() if value is not None}
         return {**parameters, **(self.options or {})}
+
+    @property
+    def _sdk_url(self) -> str | None:
+        """The base URL for the SDK, without what it appends itself; None for the provider's own."""
+        variables = (os.environ.get(name) for name in self.url_variables)
+        url = self.base_url or next(filter(None, variables), None)
+        if url is None:
+            return None
+        base = url.rstrip("/")
+        ends = (path.replace("$model", self.name) for path in self.sdk_paths)
+        end = next(filter(base.endswith, ends), "")
+        return base.removesuffix(end) if end else url
 
     # ------------------------------------------------------------------ requests
 
@@ -284,7 +299,7 @@ _KEPT = 16
 
 def answer_range(texts: Sequence[str]) -> tuple[int, int]:
     """The range of the first tokens of an answer among those of a reply, after its thinking."""
-    left = thinking_end("".join(texts))
+    left = answer_start("".join(texts))
     for start, text in enumerate(texts):
         left -= len(text)
         if left < 0:

@@ -18,11 +18,13 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
 from secondpass import __version__
+from secondpass.concurrency.waiting import Service, Signal
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
 from secondpass.monitoring.ranking_days import (
@@ -104,16 +106,19 @@ class Monitor:
         self._days: Days = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._start()
+
+    def _start(self) -> None:
+        """Prepare the thread that writes, which begins with the first ranking."""
+        self._stop = Signal()
+        self._thread = Service(partial(self._run, self._stop), "secondpass-monitor")
 
     def __enter__(self) -> Monitor:
         if self._registration is not None:
             raise InputError("the monitor is in a with block already; it would count twice")
         if self._closed:
             self._closed = False
-            self._stop = threading.Event()
-            self._thread = None
+            self._start()
             atexit.register(self.close)
         self._registration = observe(self)
         return self
@@ -152,9 +157,10 @@ class Monitor:
             OSError: the folder cannot be written to. Nothing is lost; the next call tries again.
         """
         with self._writing:
-            with self._lock:
-                days, self._days = self._days, {}
+            days: Days = {}
             try:
+                with self._lock:
+                    days, self._days = self._days, {}
                 for day in sorted({key.day for key in days}):
                     part = {key: counts for key, counts in days.items() if key.day == day}
                     self._files.add(day, part)
@@ -186,25 +192,23 @@ class Monitor:
             if counts is None:
                 counts = self._days[key] = DayCounts()
             counts.add(query, status, issues, statistics)
-            if self._thread is None and not self._closed:
+            if not self._thread.started and not self._closed:
                 self._start_thread()
-            write_now = self._thread is None or self._closed
+            write_now = self._closed or not self._thread.started
         if write_now:
             self._flush_or_log()
 
     def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._run, name="secondpass-monitor", daemon=True)
         with contextlib.suppress(RuntimeError):  # no thread can be started
-            thread.start()
-            self._thread = thread
+            self._thread.start()
         if (module := sys.modules.get("multiprocessing")) and module.parent_process() is not None:
             from multiprocessing.util import Finalize
 
             # A forked worker ends without the functions of atexit.
             Finalize(None, self.close, exitpriority=1)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self.every):
+    def _run(self, stop: Signal) -> None:
+        while not stop.wait(self.every):
             self._flush_or_log()
 
     def _flush_or_log(self) -> None:

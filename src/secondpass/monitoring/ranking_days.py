@@ -253,7 +253,7 @@ class DayFiles:
     def add(self, day: str, days: Days) -> None:
         """Add rankings to the file of a day.
 
-        To a separate file, if that cannot be locked, or another program has written to it.
+        To a separate file, if that cannot be locked or read, or another program has written to it.
 
         Raises:
             OSError: nothing can be written.
@@ -286,7 +286,7 @@ class DayFiles:
                 path.unlink(missing_ok=True)
 
     def _add_to(self, name: str, days: Days) -> bool:
-        """Add rankings to a file; False if another program has written to it."""
+        """Add rankings to a file; False if it cannot be read, or is of another program."""
         path = self.folder / name
         merged = self._read(path) if path.exists() else {}
         if merged is None:
@@ -299,10 +299,10 @@ class DayFiles:
         return True
 
     def _read(self, path: Path) -> Days | None:
-        """The content of a file; None, and logged once, if another program has written to it."""
+        """The content of a file; None, and logged once, if it cannot be read or is another's."""
         try:
             return read_days(path)
-        except FormatError as error:
+        except (FormatError, InputError, OSError) as error:  # InputError: of a folder
             if path not in self._foreign:
                 self._foreign.add(path)
                 log("warning", "monitoring leaves a file as it is: %s", error)

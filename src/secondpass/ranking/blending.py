@@ -37,11 +37,13 @@ class Blended:
 
     Attributes:
         final: one score per item.
+        order: indices of the items, best first.
         absent: indices of items without an original score; their final score is the rerank score.
         outside: indices of items whose original score should lie within 0 to 1 and does not.
     """
 
     final: list[float]
+    order: list[int]
     absent: list[int]
     outside: list[int]
 
@@ -112,11 +114,12 @@ class Blend:
             if score is not None and not 0 <= score <= 1
         ]
         weight, rest = self.original, 1 - self.original
+        weighted = [None if original is None else original * weight for original in retrieved]
         final = [
-            score if original is None else original * weight + score * rest
-            for original, score in zip(retrieved, rerank, strict=True)
+            score if original is None else original + score * rest
+            for original, score in zip(weighted, rerank, strict=True)
         ]
-        return Blended(final, absent, outside)
+        return Blended(final, _best_first(final, weighted, reranked), absent, outside)
 
     def comparable(
         self,
@@ -154,6 +157,27 @@ class Blend:
         present = iter(rescale([score for score in originals if score is not None]))
         scaled = [None if score is None else next(present) for score in originals]
         return scaled, rescale(rerank), absent
+
+
+def _best_first(
+    final: Sequence[float], weighted: Sequence[float | None], reranked: Sequence[float]
+) -> list[int]:
+    """The indices of items, best first. ``weighted`` are the parts of the retrieval scores.
+
+    Items with equal final scores keep their order, unless the retriever's part of these is equal,
+    too. Then their rerank scores decide: normalization and rounding may have made different ones
+    equal, as ``sigmoid`` does with logits above 37.
+    """
+    tied: dict[tuple[float, float | None], list[int]] = {}
+    for index, key in enumerate(zip(final, weighted, strict=True)):
+        tied.setdefault(key, []).append(index)
+    order = list(range(len(final)))
+    for indices in tied.values():
+        if len(indices) > 1:
+            by_score = sorted(indices, key=reranked.__getitem__, reverse=True)
+            for place, index in zip(indices, by_score, strict=True):
+                order[place] = index
+    return sorted(order, key=final.__getitem__, reverse=True)
 
 
 def with_weight(

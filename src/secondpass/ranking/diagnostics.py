@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from threading import current_thread, main_thread
 
+from secondpass.concurrency.workers import uninterrupted
+from secondpass.errors import printable
 from secondpass.types import Report
 
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
@@ -35,6 +39,7 @@ _ONCE = {
     "model_doubtful",
     "not_cached",
     "not_english",
+    "query_truncated",
     "scores_ascending",
     "text_truncated",
 }
@@ -55,9 +60,11 @@ def use_logger(name: str) -> Iterator[None]:
 
 
 def log(level: str, message: str, *values: object) -> None:
-    """Log a message at a level given by its name in lower case."""
+    """Log a message at a level given by its name in lower case, in one line."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.getLogger(_logger_name.get()).log(number, message, *values)
+    shown = [value if isinstance(value, int) else printable(str(value)) for value in values]
+    name = _logger_name.get()
+    _emit(lambda: logging.getLogger(name).log(number, message, *shown))
 
 
 def log_issues(reports: Iterable[Report], level: str) -> None:
@@ -71,13 +78,26 @@ def log_issues(reports: Iterable[Report], level: str) -> None:
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
             summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-            log("debug" if recovered else level, "reranking is %s: %s", report.status, summary)
+            log("debug" if recovered else level, "reranking is %s: %s", report.status_text, summary)
 
 
 def log_exception(error: BaseException, source: str) -> None:
     """Log the traceback of ``error`` if the level of ``secondpass.diagnostics`` is DEBUG."""
     if logging.NOTSET < _traceback_logger.level <= logging.DEBUG:
-        _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)
+        message = "%s raised %s", source, type(error).__name__
+        _emit(lambda: _traceback_logger.debug(*message, exc_info=error))
+
+
+def _emit(log: Callable[[], None]) -> None:
+    """Log something, in another thread than the main one.
+
+    Up to Python 3.12, ``logging`` takes its locks in Python code. An exception of a signal handler
+    there leaves one held, and every thread waits for ever that logs next.
+    """
+    if sys.version_info < (3, 13) and current_thread() is main_thread():
+        uninterrupted(log)
+    else:
+        log()
 
 
 _PARTS = r"(, then (?:\w+ by )?|^\w+ by )"

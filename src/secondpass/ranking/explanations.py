@@ -10,7 +10,17 @@ from secondpass.errors import InputError
 from secondpass.ranking.floors import FloorOn
 from secondpass.ranking.outcome import Trace, failed
 from secondpass.settings import describe, suggestion
-from secondpass.types import Issue, ItemStatus, Ranked, Report, ReportStatus, ScoreKind, plain
+from secondpass.types import (
+    DEGRADED_WORDS,
+    DegradedBy,
+    Issue,
+    ItemStatus,
+    Ranked,
+    Report,
+    ReportStatus,
+    ScoreKind,
+    plain,
+)
 
 _MOST_SUGGESTED = 20  # ids that an error lists at most, if none of them is similar
 _LONGEST_SUGGESTED = 50  # characters of an id that is suggested
@@ -68,6 +78,7 @@ class Explanation:
         span: the part of its text that matched best, in characters.
         spread: highest score of the ``shuffles`` less the lowest; None without shuffles.
         report_status: the status of the ranking.
+        degraded_by: why that is ``degraded``; empty if it is not.
         skipped: why the pass was left out, or made shorter, for this query; None if it was not.
         issues: those of the report that concern this candidate, or all.
         same_id: input positions of other candidates with this id.
@@ -97,6 +108,7 @@ class Explanation:
     span: tuple[int, int] | None
     spread: float | None
     report_status: ReportStatus
+    degraded_by: tuple[DegradedBy, ...]
     skipped: str | None
     issues: tuple[Issue, ...]
     same_id: tuple[int, ...]
@@ -144,7 +156,9 @@ class Explanation:
         if self.spread is not None:
             yield "spread", f"{self.spread:.6g} between its scores of several shuffles"
         if self.report_status != "ok":
-            yield "status", f"the ranking is {self.report_status}"
+            reasons = "; ".join(DEGRADED_WORDS[reason] for reason in self.degraded_by)
+            because = f": {reasons}" if reasons else ""
+            yield "status", f"the ranking is {self.report_status}{because}"
         for issue in self.issues:
             yield "issue", f"{issue.code}: {issue.message}"
         if self.same_id:
@@ -241,6 +255,7 @@ def explain(
         span=trace.spans.get(position),
         spread=trace.spreads.get(position),
         report_status=report.status,
+        degraded_by=report.degraded_by,
         skipped=None if report.skipped is None else report.skipped.reason,
         issues=tuple(
             issue for issue in report.issues if position in issue.positions or not issue.positions

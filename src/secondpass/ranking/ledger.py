@@ -72,6 +72,8 @@ class Ledger:
         engines: how local models ran, each once.
         cache: the response cache (:mod:`secondpass.asking.response_cache`); None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
+        known: passages whose encoding was kept.
+        encoded: passages that were encoded.
         retries: questions that were asked again unchanged, after an error.
         repairs: questions that were asked again because the reply could not be used, and those
             about parts of a refused question.
@@ -95,6 +97,8 @@ class Ledger:
     engines: list[EngineInfo] = field(default_factory=list)
     cache: Any = None
     cached: int = 0
+    known: int = 0
+    encoded: int = 0
     retries: int = 0
     repairs: int = 0
     issues: list[Issue] = field(default_factory=list)
@@ -205,6 +209,11 @@ class Ledger:
         """Whether there is time for a question: that of the service's fastest answer so far."""
         left = self.question_seconds_left
         return left is None or (left > 0 and left >= self._fastest.get(id(service), 0.0))
+
+    def seconds_to_ask(self, service: object) -> float | None:
+        """Seconds in which there is time for a question; None without a deadline."""
+        left = self.question_seconds_left
+        return None if left is None else left - self._fastest.get(id(service), 0.0)
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
@@ -345,6 +354,8 @@ class Ledger:
             output_tokens=None if self._unreported else self._output_tokens,
             cost=None if self._unreported or self._unpriced else self._cost,
             units=self._units,
+            known=self.known,
+            encoded=self.encoded,
         )
 
 
@@ -392,19 +403,20 @@ class PassCall(Call):
             started.scored = sum(score is not None for score in result.scores)
             observers.end(started)
 
-    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
+    def sharing(
+        self, scorer: object, texts: int, batch_size: int | None, first: int
+    ) -> AbstractContextManager[None]:
         timed = self._ledger.timed
-        return self._sharing(scorer, texts, at_most) if timed else nullcontext(at_most)
+        return self._sharing(Sharing(scorer, texts, batch_size, first)) if timed else nullcontext()
 
     @contextmanager
-    def _sharing(self, scorer: object, texts: int, at_most: int) -> Iterator[int]:
+    def _sharing(self, sharing: Sharing) -> Iterator[None]:
         ledger = self._ledger
-        before, ledger.sharing = ledger.sharing, Sharing(scorer, texts)
+        before, ledger.sharing = ledger.sharing, sharing
         try:
-            is_shared = ledger.sharing.turns.shared
-            yield min(at_most, ledger.limits.min_depth) if is_shared else at_most
+            yield
         finally:
-            ledger.sharing.end()
+            sharing.end()
             ledger.sharing = before
 
     def raised(self, error: BaseException, source: str) -> None:
@@ -412,3 +424,7 @@ class PassCall(Call):
 
     def ran(self, engine: EngineInfo) -> None:
         self._ledger.add_engine(engine)
+
+    def encoded(self, known: int, encoded: int) -> None:
+        self._ledger.known += known
+        self._ledger.encoded += encoded

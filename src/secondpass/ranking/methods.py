@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import (
@@ -21,7 +21,7 @@ from secondpass.errors import (
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import FLOOR, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
-from secondpass.ranking.scoring import ScorerMethod, check_kind, member, to_span
+from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod, check_kind, member, to_span
 from secondpass.settings import (
     Nested,
     OneOrMore,
@@ -34,10 +34,13 @@ from secondpass.settings import (
     nested,
     registry,
 )
-from secondpass.types import EngineInfo, Issue, ScoreKind
+from secondpass.types import DegradedBy, EngineInfo, Issue, ScoreKind
 
 INSTRUCTION_NOT_USED = "instruction_not_used"
 """Code of the issue of a method that takes no instruction, in a call that has one."""
+
+_NOT_ENGLISH = "not_english"
+"""Code of the issue of a list that is not English, by a method that reads English only."""
 
 
 def judged(method: Method, task: Task) -> Plan[Judgement]:
@@ -110,8 +113,23 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
             f"{counted(count, 'text')}"
         )
         raise MethodError(message, "stage_score_count")
+    if not {*judgement.degraded_by} <= {*get_args(DegradedBy)}:
+        reasons = ", ".join(get_args(DegradedBy))
+        message = f"the method's degraded_by has other values than {reasons}"
+        raise MethodError(message, "degraded_by_invalid")
     _check_parts(judgement, task)
     return judgement
+
+
+def reasons_of(judgement: Judgement) -> set[DegradedBy]:
+    """Why a ranking by this judgement is ``degraded``; empty if it is not."""
+    codes = {issue.code for issue in judgement.issues}
+    reasons = {*judgement.degraded_by}
+    if judgement.original:
+        reasons.add("language" if _NOT_ENGLISH in codes else "original")
+    if DOUBTFUL in codes:
+        reasons.add("doubtful")
+    return reasons
 
 
 def _are_finite(scores: Iterable[object]) -> bool:
@@ -314,6 +332,7 @@ _OPERATIONAL = frozenset(
     {
         *("api_key", "api_key_env", "base_url", "headers", "path", "timeout", "token", "token_env"),
         *("backend", "batch_size", "device", "threads", "remember", "score_cache", "precision"),
+        *("memory_mb", "store"),
         *("cache_folder", "local_files_only", "trust_remote_code", "known_answers"),
         *("max_tokens", "prices"),
         *("llm", "model", "prompt"),

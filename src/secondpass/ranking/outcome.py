@@ -5,7 +5,7 @@ The record of that is a :class:`Trace`, by which a ranking can explain the rank 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
@@ -14,11 +14,12 @@ from secondpass.errors import MethodError, reraise_exit
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
+from secondpass.ranking.methods import reasons_of
 from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.scoring import member
 from secondpass.settings import registry
-from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold
+from secondpass.types import Candidate, DegradedBy, Issue, ItemStatus, Ranked, Threshold
 
 # Ranked without being frozen: to create one and change its class takes a third of the time.
 _Draft = make_dataclass(
@@ -135,6 +136,7 @@ class Outcome:
         renderable: those of the head that have a text for a method.
         on_exception: called with an exception of an ordering, and with its source.
         call: the handle of the pass, for orderings that run a model.
+        degraded_by: why the ranking is ``degraded``, beside a fallback.
         original: the method's weight of the original order.
         trace: the statuses and scores, and what else ``Ranking.explain`` needs.
     """
@@ -146,7 +148,7 @@ class Outcome:
     on_exception: Callable[[BaseException, str], None]
     call: Call
     order_followed: bool = True
-    degraded: bool = False
+    degraded_by: Set[DegradedBy] = frozenset()
     original: float | None = None
     trace: Trace = field(init=False)
 
@@ -193,7 +195,7 @@ class Outcome:
             found = dict(zip(positions, judgement.order_scores, strict=True))
             trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
         self.original = judgement.original
-        self.degraded = judgement.degraded or bool(self.original)
+        self.degraded_by = reasons_of(judgement)
         if judgement.stage_scores is not None:
             trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
         if judgement.spreads is not None:
@@ -211,11 +213,10 @@ class Outcome:
         """The head in its new order, without the candidates below the threshold; and these."""
         status, final = self.trace.status, self.trace.final_score
         scored = [position for position in self.head if status[position] == "scored"]
-        scores, as_configured = self._final_scores(scored, method, blend)
+        scores, order, as_configured = self._final_scores(scored, method, blend)
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
-        order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
-        order = completed(order, self.head, status, self.issues)
+        order = completed([scored[index] for index in order], self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the threshold is set for scores that are not blended with the original order"
@@ -230,14 +231,18 @@ class Outcome:
 
     def _final_scores(
         self, scored: Sequence[int], method: Method, blend: Blend | None
-    ) -> tuple[Sequence[float], bool]:
-        """The final scores, and whether blend and threshold are set for scores like these."""
+    ) -> tuple[Sequence[float], Sequence[int], bool]:
+        """The final scores, and the indices of ``scored`` in their order.
+
+        And whether blend and threshold are set for scores like these.
+        """
         trace = self.trace
         ordering = trace.order_scores or trace.rerank_score
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
         trace.scale = method.scale
         if blend is None and not self.original:
-            return reranked, True
+            order = sorted(range(len(scored)), key=reranked.__getitem__, reverse=True)
+            return reranked, order, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]
         weighted = with_weight(blend, self.original, originals)
         assert weighted is not None
@@ -261,7 +266,8 @@ class Outcome:
                 "retrieval scores outside 0 to 1 were blended as they are",
                 [scored[index] for index in blended.outside],
             )
-        return blended.final, blend is not None and weighted.normalize == blend.normalize
+        as_configured = blend is not None and weighted.normalize == blend.normalize
+        return blended.final, blended.order, as_configured
 
     @property
     def threshold(self) -> Threshold | None:
@@ -350,7 +356,7 @@ def issue_about(
 _LEAST_WEIGHT = 0.25
 """Weight of the unjudged candidates' own number if all of them come before all judged ones. The
 judged ones are then the worse part of the list, so they are not placed far ahead."""
-_KNOWN = frozenset({"no_text", "declined", "empty_text"})
+_KNOWN = frozenset({"no_text", "declined"})
 """Codes of issues about candidates that no failed call left unjudged: asked again, they would have
 no score either."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError, reraise_exit
@@ -16,10 +16,10 @@ from secondpass.ranking.observers import RankingOperation, Running, end, query_h
 from secondpass.ranking.options import PassSettings
 from secondpass.ranking.outcome import DISTANCES, Outcome, arranges, issue_about
 from secondpass.ranking.result import Ranking, RerankError
-from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod
+from secondpass.ranking.scoring import ScorerMethod
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import judged_by_windows, with_windows
-from secondpass.types import Candidate, Issue, Report, ReportStatus, Skipped
+from secondpass.types import Candidate, DegradedBy, Issue, Report, ReportStatus, Skipped
 
 _Result: TypeAlias = tuple[Stage, Judgement] | None
 """The stage that gave a judgement, and the judgement; None if no stage did."""
@@ -104,9 +104,8 @@ class RankingPass:
         result = (yield from self._judge()) if self._to_judge else None
         outcome = self._outcome(self.ledger.record_exception)
         ranking = yield from self._ranking(outcome, result)
-        complete = (
-            outcome.order_followed and not outcome.degraded and outcome.complete(self.renderable)
-        )
+        in_part = outcome.degraded_by - {"doubtful"}
+        complete = outcome.order_followed and not in_part and outcome.complete(self.renderable)
         if settings.strict and not complete:
             raise RerankError(ranking) from self.ledger.take_error()
         self.ledger.take_error()
@@ -251,8 +250,10 @@ class RankingPass:
         if settings.top_k is not None:
             left_out["top_k"] = sorted(order[settings.top_k :])
             order = order[: settings.top_k]
+        degraded_by = self._degraded_by(outcome, stage)
         report = Report(
-            status=self._status(outcome, stage, as_is),
+            status="degraded" if degraded_by else self._status(outcome, stage, as_is),
+            degraded_by=degraded_by,
             method=stage.method.name if stage else None,
             score_kind=stage.kind_of(judgement) if stage and judgement else None,
             issues=(*outcome.issues, *self.ledger.issues),
@@ -306,13 +307,19 @@ class RankingPass:
             message = f"the threshold applies to the method only; this fallback has none{reason}"
             outcome.add_issue("floor_not_applied", message, (), stage.method.name)
 
+    def _degraded_by(self, outcome: Outcome, stage: Stage | None) -> tuple[DegradedBy, ...]:
+        """Why the ranking is degraded; empty if it is not, or if nothing was judged."""
+        if stage is None:
+            return ()
+        reasons = {*outcome.degraded_by}
+        if stage is not self.settings.stages[0]:
+            reasons.add("fallback")
+        return tuple(reason for reason in get_args(DegradedBy) if reason in reasons)
+
     def _status(self, outcome: Outcome, stage: Stage | None, as_is: bool) -> ReportStatus:
+        """The status of a ranking that is not degraded."""
         if stage is None:
             return "ok" if as_is or not self.head else "unchanged"
-        if stage is not self.settings.stages[0] or outcome.degraded:
-            return "degraded"
-        if any(issue.code == DOUBTFUL for issue in outcome.issues):
-            return "degraded"
         return "ok" if outcome.complete(self.head) else "partial"
 
     def _add_issue(

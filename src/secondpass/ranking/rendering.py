@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,7 +43,7 @@ class _Field:
             value = field_value(candidate, name)
             if value is None:
                 continue
-            if value.__class__ is not str or value:
+            if value.__class__ is not str or not is_blank(value):
                 return _count(value) if self.count and name != self.configured else value
             empty = value
         return empty
@@ -73,9 +74,9 @@ class Rendering:
             prompts with ``labels: id``, and as the field ``id``. Written as those in ``fields``.
             Candidates without it keep their ids, and results have their own.
 
-    Fields that are absent, None or an empty string are skipped. Other values are rendered, 0 and
-    False included; lists as ``a, b`` and mappings as ``name: value, name: value``. A field that no
-    candidate has is an issue of the report, unless it is optional.
+    Fields that are absent, None or a string without a visible character are skipped. Other values
+    are rendered, 0 and False included; lists as ``a, b`` and mappings as ``name: value, name:
+    value``. A field that no candidate has is an issue of the report, unless it is optional.
     """
 
     fields: Annotated[Sequence[str], MinLen(1)] = ("text",)
@@ -126,13 +127,14 @@ class Rendering:
         return joined([(well_formed(text), written) for text, written in parts])
 
     def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
-        """Return the text of each candidate for a method; None if it has none of the fields."""
+        """Return the text of each candidate for a method; None if there is nothing to show."""
         decorated = self.labels or self.prefix or self.suffix or self.max_characters is not None
         if self.needs_text and not decorated:
-            return [
-                well_formed(candidate.text) if isinstance(candidate.text, str) else None
+            texts = [
+                well_formed(candidate.text) if isinstance(candidate.text, str) else ""
                 for candidate in candidates
             ]
+            return [None if is_blank(text) else text for text in texts]
         return [self._rendered(candidate) for candidate in candidates]
 
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
@@ -152,7 +154,7 @@ class Rendering:
         """The span of the text, or of its beginning, in the rendering; None if it was changed."""
         text = as_text(field_value(candidate, "text"))
         start = len(self.prefix)
-        for label, value in self._parts(candidate) or ():
+        for label, value in self._parts(candidate):
             start += len(label)
             if value == text:
                 stop = start + len(value)
@@ -162,11 +164,8 @@ class Rendering:
         return None
 
     def _rendered(self, candidate: Candidate) -> str | None:
-        parts = self._parts(candidate)
-        if parts is None:
-            return None
         pieces = [(self.prefix, True)]
-        for number, (label, value) in enumerate(parts):
+        for number, (label, value) in enumerate(self._parts(candidate)):
             if number:
                 pieces.append((self.separator, not self.separator.isspace()))
             pieces.append((label + value, False))
@@ -175,22 +174,22 @@ class Rendering:
         end = len(text) - len(self.suffix)
         if self.max_characters is not None and end > self.max_characters:
             text = sliced(text, (0, self.max_characters), (end, len(text)))
-        return text
+        content = text[len(self.prefix) : len(text) - len(self.suffix)]
+        return None if is_blank(content) else text
 
-    def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
-        """The label and the value of each field; None if the candidate has none of the fields."""
+    def _parts(self, candidate: Candidate) -> list[tuple[str, str]]:
+        """The label and the value of each field that has something to show."""
         candidate = self.named(candidate)
         values = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
-        if all(value is None for _, value in values):
-            return None
+        shown = [(name, value) for name, value in values if value and not is_blank(value)]
         if not self.labels:
-            return [("", value) for _, value in values if value]
+            return [("", value) for _, value in shown]
         # The text of a framework's document is often a metadata field as well.
-        others = {value.strip() for name, value in values if name != "text" and value is not None}
+        others = {value.strip() for name, value in shown if name != "text"}
         return [
             (f"{name}: ", "\n  ".join(value.splitlines()))
-            for name, value in values
-            if value and (name != "text" or value.strip() not in others)
+            for name, value in shown
+            if name != "text" or value.strip() not in others
         ]
 
 
@@ -205,6 +204,17 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+_UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+"""Unicode's categories of white space, control and format characters, such as U+200B."""
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no visible character, so that there is nothing to judge."""
+    if text[:1].isalnum():  # the usual case
+        return False
+    return not text.strip() or all(unicodedata.category(character) in _UNSEEN for character in text)
 
 
 def _count(value: Any) -> Any:

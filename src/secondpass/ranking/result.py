@@ -101,7 +101,7 @@ class Ranking(Sequence[Ranked]):
         if report.issues:
             codes = dict.fromkeys(issue.code for issue in report.issues)
             parts.append(f"issues {', '.join(codes)}")
-        return f"<Ranking {report.status}: {'; '.join(parts)}>"
+        return f"<Ranking {report.status_text}: {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         """A table: rank, rank before, final score, id and the first characters of the text."""
@@ -135,7 +135,7 @@ class RerankError(SecondPassError, RuntimeError):
         report = ranking.report
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
         # The ranking is not in `args`: tools that log arguments would log passages.
-        super().__init__(f"reranking is {report.status}, and strict is set: {issues}")
+        super().__init__(f"reranking is {report.status_text}, and strict is set: {issues}")
 
     def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
         return RerankError, (self.ranking,)

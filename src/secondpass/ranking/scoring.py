@@ -37,7 +37,8 @@ TRUNCATED = "text_truncated"
 SPLIT = "list_split"
 """Code of the issue of a list that a model did not read in one pass."""
 
-_DEFAULT_BATCH_SIZE = 32  # texts per call if a deadline is set and the scorer has no ``batch_size``
+_DEFAULT_BATCH_SIZE = 32
+"""Texts per call, with a deadline, of a scorer without ``batch_size`` whose cost is not known."""
 
 
 class ScorerMethod:
@@ -58,12 +59,14 @@ class ScorerMethod:
         self.score_kind: ScoreKind = check_kind(member(scorer, "score_kind", "unbounded"))
         self.scale = _scale(scorer) if self.score_kind == "grade" else None
         self._at_most: int | None = None
+        self._batch_size: int | None = None
         if member(scorer, "pointwise", True):
             size = member(scorer, "batch_size", None)
             if size is not None and (type(size) is not int or size < 1):
                 message = f"must be a whole number, 1 or more, not {describe(size)}"
                 raise ConfigurationError([Problem(("batch_size",), message)])
             self._at_most = size or _DEFAULT_BATCH_SIZE
+            self._batch_size = size
 
     @property
     def takes_instruction(self) -> bool:
@@ -78,14 +81,16 @@ class ScorerMethod:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
         own_parts = (member(self.scorer, name, None) for name in ("score_batches", "score_lists"))
-        sharing: AbstractContextManager[int | None] = nullcontext(self._at_most)
+        sharing: AbstractContextManager[None] = nullcontext()
         if self._at_most is not None and not any(map(callable, own_parts)):
-            sharing = task.call.sharing(self.scorer, len(task.texts), self._at_most)
-        with sharing as at_most:
-            raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)
+            count = len(task.texts)
+            sharing = task.call.sharing(self.scorer, count, self._batch_size, self._at_most)
+        with sharing:
+            raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))
+        task.call.encoded(raw.known, raw.encoded)
         issues = [self._issue(error.code, str(error)) for error in raw.troubles]
         doubt = member(self.scorer, "doubt", None)
         if isinstance(doubt, str):
@@ -138,12 +143,20 @@ class ScorerMethod:
             reraise_exit(error)
             return None
 
+    def _stated_indices(self, name: str, task: Task) -> list[int]:
+        """The indices of texts that a member returns; none if they cannot be used."""
+        indices = self._stated(name, _sorted_indices, task.query, task.texts) or []
+        are_valid = bool(indices) and indices[0] >= 0 and indices[-1] < len(task.texts)
+        return indices if are_valid else []
+
     def _reading_issues(self, task: Task) -> Iterator[Issue]:
         """The issues of texts that were not read whole, and of a list read in several passes."""
-        indices = self._stated("truncated", _sorted_indices, task.query, task.texts)
-        if indices and indices[0] >= 0 and indices[-1] < len(task.texts):
+        if indices := self._stated_indices("truncated", task):
             message = "the model reads only the first tokens of these; split long texts by passages"
             yield self._issue(TRUNCATED, message, indices)
+        if indices := self._stated_indices("query_truncated", task):
+            message = "the model does not read the whole query beside these; shorten the query"
+            yield self._issue("query_truncated", message, indices)
         passes = self._stated("passes", operator.index, task.query, task.texts)
         if passes is not None and passes > 1:
             message = f"the list was read in {passes} passes, so its passages were not all compared"

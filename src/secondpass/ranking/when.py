@@ -218,7 +218,7 @@ def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
         case "top_score":
             return _scores(candidates, fewest=1)[0]
         case "words":
-            from secondpass.ranking.lexical import split_words
+            from secondpass.ranking.words import split_words
 
             return len(split_words(query))
         case "english":

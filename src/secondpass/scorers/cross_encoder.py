@@ -135,8 +135,8 @@ class CrossEncoderScorer:
         described = None if self.family is None else FAMILIES.resolve(self.family)
         self._kind: ScoreKind = "logit" if described is None else described.scale.kind
         self._torch_only = choice.settings_for_torch(vars(self))
-        self._pairs = Lazy(self._load, per_process=True)
-        self._instructed = Lazy(self._reads_instruction)
+        self._pairs = Lazy[CachedPairs](per_process=True)
+        self._instructed = Lazy[bool]()
         self._shared: Lazy[choice.Loaded] | None = None
 
     @property
@@ -160,7 +160,9 @@ class CrossEncoderScorer:
         pairs = self._pairs.loaded
         if pairs is not None:
             return pairs.takes_instruction
-        return (self.prompt is not None and INSTRUCTION in self.prompt) or self._instructed.get()
+        return (self.prompt is not None and INSTRUCTION in self.prompt) or self._instructed.get(
+            self._reads_instruction
+        )
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -205,7 +207,7 @@ class CrossEncoderScorer:
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         activate = self._activation()
-        pairs = self._pairs.get()
+        pairs = self._pairs.get(self._load)
         lists = pairs.score(requests, instruction if pairs.takes_instruction else None)
         return [[activate(logit) for logit in logits] for logits in lists]
 
@@ -215,7 +217,7 @@ class CrossEncoderScorer:
         """Scores in batches: the first documents first, until shortly before the deadline."""
         self._check(instruction)
         activate = self._activation()
-        pairs = self._pairs.get()
+        pairs = self._pairs.get(self._load)
         known = instruction if pairs.takes_instruction else None
         for batch in pairs.score_until(requests, deadline, known):
             yield [(request, document, activate(score)) for request, document, score in batch]
@@ -223,7 +225,12 @@ class CrossEncoderScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         pairs = self._pairs.loaded
-        return [] if pairs is None else pairs.engine.model.truncated(query, documents)
+        return [] if pairs is None else pairs.engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        pairs = self._pairs.loaded
+        return [] if pairs is None else pairs.engine.model.truncated.queries(query, documents)
 
     def passes(self, query: str, documents: Sequence[str]) -> int:
         """The number of passes that the list took when it was last scored; 1 if not known."""
@@ -236,7 +243,7 @@ class CrossEncoderScorer:
         choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
-        self._pairs.retry()
+        self._pairs.retry(self._load)
 
     def close(self) -> None:
         """Release the model, unless others use it; the next call loads it again."""
@@ -299,9 +306,9 @@ class CrossEncoderScorer:
             options,
         )
         # A folder with changed files is another model.
-        self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
+        self._shared = shared((settings, source.stamp()))
         # This scorer remembers an error itself, so other scorers may try again.
-        loaded = self._shared.retry()
+        loaded = self._shared.retry(lambda: choice.load(settings))
         if self.activation != "none" and loaded.score_kind != "logit":
             raise ModelLoadError(
                 f"activation: the scores of the model {self.model!r} are of kind "

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import Call, Plan, Score
 from secondpass.ranking.candidates import as_candidate, field_value
-from secondpass.ranking.lexical import split_words
 from secondpass.ranking.ordering import Item
+from secondpass.ranking.words import split_words
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.settings import configurable, nested
@@ -69,8 +69,9 @@ class Diverse:
         cap: maximum number of items per source; None for no limit. Items without a source are not
             limited.
         window: number of items at the top to arrange; the others keep their places.
-        remember: with ``embedded``, number of passages that are kept encoded. They are shared with
-            a method ``embedded`` with the same number and default settings of its model.
+        memory_mb: with ``embedded``, size in 1e6 bytes of the passages that are kept encoded. They
+            are shared with a method ``embedded`` with the same size and default settings of its
+            model.
 
     Raises:
         MissingExtraError: the packages of ``embedded`` are not installed.
@@ -81,7 +82,7 @@ class Diverse:
     duplicate: Annotated[float, Gt(0), Le(1)] | None = 0.7
     cap: Annotated[Cap | None, nested(Cap, optional=True)] = None
     window: Annotated[int, Ge(1)] = 100
-    remember: Annotated[int, Ge(0)] = 0
+    memory_mb: Annotated[int, Ge(0)] = 0
 
     def __post_init__(self) -> None:
         if self.similarity == "embedded":
@@ -119,7 +120,7 @@ class Diverse:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return Encoder(self.remember)
+        return Encoder(self.memory_mb)
 
     def _texts(self, items: Sequence[Item]) -> list[str]:
         return [_text(item) for item in items[: self.window]]
@@ -172,8 +173,8 @@ class Encoder:
     model_name = minilm.MODEL_NAME
     pointwise = False  # all vectors are needed, so the texts must not be split by the deadline
 
-    def __init__(self, remember: int = 0) -> None:
-        self._scorer = EmbeddedScorer(remember=remember)
+    def __init__(self, memory_mb: int = 0) -> None:
+        self._scorer = EmbeddedScorer(memory_mb=memory_mb)
         self.warm_up = self._scorer.warm_up
         self.close = self._scorer.close
 

@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
+from secondpass.errors import StoreError
 from secondpass.ranking import english
-from secondpass.scorers import minilm
+from secondpass.scorers import minilm, packing
 from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.pairs import PairEngine, Requests
+from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.sharing import shared
-from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.engines.truncated import TruncatedTexts
+from secondpass.scorers.packing import Record
+from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
 from secondpass.settings import configurable
-from secondpass.types import EngineInfo, ScoreKind
+from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
@@ -35,30 +38,30 @@ _QUERIES = 256
 
 
 class _Pair(NamedTuple):
-    """A prepared pair.
-
-    ``key`` is the passage, shortened to what its tokens need. If its encoding is remembered, there
-    is a match in place of tokens, and the length is 0.
-    """
+    """A prepared pair; ``key`` is the passage, shortened to what its tokens need."""
 
     length: int
     query: Text
     passage: str
     key: str
-    tokens: minilm.Tokens | None
-    match: Match | None = None
+    tokens: minilm.Tokens
 
 
 class EmbeddedPairs:
-    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`."""
+    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`.
 
-    def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
+    With ``known``, each passage is packed, whether it was known or has just been encoded.
+    """
+
+    def __init__(self, model: minilm.MiniLM, known: KnownPassages | None = None) -> None:
         self.model = model
-        self.backend, self.precision = model.backend, model.precision
+        self.backend = model.backend
+        # A fit is for one of them: packing moves scores by a hundredth.
+        self.precision = model.precision if known is None else f"{model.precision}, 2-bit passages"
         self.threads, self.budget = model.threads, model.budget
-        self.passages: LRU[str, Text] = LRU(remember)
+        self.known = known
         self._queries: LRU[str, Text] = LRU(_QUERIES)
-        self._truncated = TruncatedPairs()
+        self.truncated = TruncatedTexts()
 
     def identity(self) -> Mapping[str, Any]:
         return {
@@ -68,70 +71,100 @@ class EmbeddedPairs:
             "precision": self.precision,
         }
 
+    def recall(self, query: str, passages: Sequence[str]) -> dict[int, Match]:
+        """The matches of the passages that are known, by index."""
+        if self.known is None or not passages:
+            return {}
+        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
+        indices, records = [], []
+        for index, record in enumerate(self.known.get_many(keys)):
+            if record is not None:
+                indices.append(index)
+                records.append(record)
+        if not records:
+            return {}
+        for index, record in zip(indices, records, strict=True):
+            if record.truncated:
+                self.truncated.add_passage(passages[index])
+        known_keys = [keys[index] for index in indices]
+        matches = packing.matches(self._query(query), records, known_keys)
+        return {
+            index: _of_passage(result._replace(known=True), passages[index], keys[index])
+            for index, result in zip(indices, matches, strict=True)
+        }
+
     def prepare(self, query: str, passages: Sequence[str]) -> list[_Pair]:
-        """The tokens of each passage, or the match if the passage is remembered."""
+        """The tokens of each passage."""
         if not passages:
             return []
         encoded = self._query(query)
-        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
-        known: Sequence[Text | None] = [None] * len(keys)
-        if self.passages.capacity:
-            known = self.passages.get_many(keys)
         pairs = []
-        for passage, key, text in zip(passages, keys, known, strict=True):
-            if text is None:
-                tokens = self.model.tokenize(key)
-                if self.model.is_truncated(passage, tokens):
-                    self._truncated.add("", [passage])
-                pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
-            else:
-                known_match = _match(encoded, text, passage, key)
-                pairs.append(_Pair(0, encoded, passage, key, None, known_match))
+        for passage in passages:
+            key = self.model.shortened(passage)  # bounds its size
+            tokens = self.model.tokenize(key)
+            if tokens.truncated:
+                self.truncated.add_passage(passage)
+            pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
         return pairs
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were not read whole; all if the query was not."""
-        if self._truncated.indices("", [query]):
-            return list(range(len(passages)))
-        return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model. Equal passages are encoded once."""
-        tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
-        texts: dict[str, Text] = {}
-        if self.passages.capacity:  # an earlier batch may have encoded it since
-            known = zip(tokens, self.passages.get_many(tokens), strict=True)
-            texts = {key: text for key, text in known if text is not None}
-        missing = {key: value for key, value in tokens.items() if key not in texts}
+        distinct = {pair.key: pair for pair in pairs}
+        if self.known is None:
+            texts = self._encoded(distinct)
+            return [
+                _of_passage(match(pair.query, texts[pair.key]), pair.passage, pair.key)
+                for pair in pairs
+            ]
+        records = self._records(self.known, distinct)
+        found: list[Match] = []
+        for pair in pairs:
+            (result,) = packing.matches(pair.query, [records[pair.key]], [pair.key])
+            found.append(_of_passage(result, pair.passage, pair.key))
+        return found
+
+    def _encoded(self, pairs: Mapping[str, _Pair]) -> dict[str, Text]:
+        """The passages of pairs, by key, encoded."""
+        encodings = self.model.encode_batch([pair.tokens for pair in pairs.values()])
+        return {
+            key: encoded_text(encoding, pair.tokens)
+            for (key, pair), encoding in zip(pairs.items(), encodings, strict=True)
+        }
+
+    def _records(self, known: KnownPassages, pairs: Mapping[str, _Pair]) -> dict[str, Record]:
+        """The passages of pairs, by key, packed. Those that are not known are encoded and kept."""
+        # Another batch may have encoded some of them since they were looked up.
+        stored = dict(zip(pairs, known.get_many([*pairs]), strict=True))
+        records = {key: record for key, record in stored.items() if record is not None}
+        missing = {key: pair for key, pair in pairs.items() if key not in records}
         if missing:
-            encodings = self.model.encode_batch([*missing.values()])
-            new = dict(zip(missing, map(encoded_text, encodings, missing.values()), strict=True))
-            texts.update(new)
-            self.passages.put_many(new.items())
-        return [
-            pair.match or _match(pair.query, texts[pair.key], pair.passage, pair.key)
-            for pair in pairs
-        ]
+            new = {key: packing.pack(text, key) for key, text in self._encoded(missing).items()}
+            kept = known.put_many(new)
+            records.update((key, packing.Record.of(data)) for key, data in kept.items())
+        return records
 
     def _query(self, query: str) -> Text:
         key = self.model.shortened(query)
         (encoded,) = self._queries.get_many([key])
         if encoded is None:
             tokens = self.model.tokenize(key)
-            if self.model.is_truncated(query, tokens):
-                self._truncated.add("", [query])
             encoded = encoded_text(self.model.encode_batch([tokens])[0])
+            encoded = encoded._replace(truncated=tokens.truncated)
             self._queries.put_many([(key, encoded)])
+        if encoded.truncated:
+            self.truncated.add_query(query)
         return encoded
 
 
-def _match(query: Text, text: Text, passage: str, key: str) -> Match:
-    """Compare a query with a passage; the span is of the passage, not of its key."""
-    result = match(query, text)
+def _of_passage(result: Match, passage: str, key: str) -> Match:
+    """The match with a span of the passage, in place of one of its key."""
     if result.span is None or passage.startswith(key):
         return result
     return result._replace(span=span_before(passage, key, result.span))
 
+
+_STORED_AT_ONCE = 64
+"""Passages that are encoded before they are written."""
 
 _PAUSE = 20
 """With a deadline, a list is scored again after a pause of this many times the last scoring. Each
@@ -150,9 +183,11 @@ class EmbeddedScorer:
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        remember: number of passages that are kept encoded, the last used ones. Scoring them again
-            costs less than a hundredth. A passage takes 1.5 KB per token: 150 MB for 1,000 passages
-            of 100 tokens.
+        store: a file in which passages are kept encoded: a path or a :class:`PassageStore`. A
+            passage that it has costs less than a hundredth. Without ``store`` and ``memory_mb``,
+            passages are encoded for each ranking.
+        memory_mb: size in 1e6 bytes of the passages that are kept encoded in memory, the last used
+            ones; 100 bytes per token.
         feedback: number of passages towards which the embedding of the query is moved, the best of
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
@@ -182,14 +217,15 @@ class EmbeddedScorer:
     backend: Literal["auto", "onnx", "openvino"] = "auto"
     precision: Literal["auto", "exact"] = "auto"
     threads: Annotated[int, Ge(1)] | None = None
-    remember: Annotated[int, Ge(0)] = 0
+    store: Annotated[PassageStore | None, PASSAGE_STORE] = None
+    memory_mb: Annotated[int, Ge(0)] = 0
     feedback: Annotated[int, Ge(0)] = 5
     idf: bool = True
     language: english.Language = "auto"
 
     def __post_init__(self) -> None:
         self.pointwise = not (self.feedback or self.idf)
-        self._engine = Lazy(self._load, per_process=True)
+        self._engine = Lazy[PairEngine](per_process=True)
         self._shared: Lazy[PairEngine] | None = None
 
     @property
@@ -210,9 +246,7 @@ class EmbeddedScorer:
 
     def score_many(self, requests: Requests) -> list[list[float]]:
         """Scores for several queries, in common batches sorted by length."""
-        if not any(documents for _, documents in requests):
-            return [[] for _ in requests]
-        return [self._scores(matches) for matches in self._engine.get().score(requests)]
+        return [self._scores(matches) for matches in self._matches(requests)]
 
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
         """Scores of each list, for as many of its first passages as are read in time.
@@ -222,7 +256,7 @@ class EmbeddedScorer:
         if not any(documents for _, documents in requests):
             yield [ListScores([]) for _ in requests]
             return
-        engine = self._engine.get()
+        engine = self._engine.get(self._load)
         tokenizer = cast(EmbeddedPairs, engine.model).model.tokenizer
         verdicts = [
             english.judge(self.language, query, documents, tokenizer)
@@ -240,7 +274,7 @@ class EmbeddedScorer:
             return [*map(self._list, lengths, read, verdicts)]
 
         due, changed = 0.0, any(verdict.original == 1 for verdict in verdicts)
-        for batch in engine.score_until(to_score, deadline):
+        for batch in _read_until(engine, to_score, deadline):
             for request, passage, result in batch:
                 read[request][passage] = result
             began, changed = time.monotonic(), True
@@ -265,8 +299,16 @@ class EmbeddedScorer:
         read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
         for index, pair, score, part in zip(indices, pair_scores, read_scores, read, strict=True):
             scores[index], order[index], spans[index] = pair, score, part.span
-        order_scores = None if read_scores is pair_scores else order
-        return ListScores(scores, verdict.issues, verdict.original, spans, order_scores)
+        known = sum(part.known for part in read)
+        return ListScores(
+            scores,
+            verdict.issues,
+            verdict.original,
+            spans,
+            order_scores=None if read_scores is pair_scores else order,
+            known=known,
+            encoded=len(read) - known,
+        )
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
@@ -278,24 +320,95 @@ class EmbeddedScorer:
         """
         if not documents:
             return []
-        return [match.mean for match in self._engine.get().score([("", documents)])[0]]
+        return [match.mean for match in self._matches([("", documents)])[0]]
+
+    def _matches(self, requests: Requests) -> list[list[Match]]:
+        """The match of each passage."""
+        if not any(documents for _, documents in requests):
+            return [[] for _ in requests]
+        found: list[dict[int, Match]] = [{} for _ in requests]
+        for batch in _read_until(self._engine.get(self._load), requests, None):
+            for request, passage, result in batch:
+                found[request][passage] = result
+        return [[matches[index] for index in sorted(matches)] for matches in found]
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
-        return [] if engine is None else engine.model.truncated(query, documents)
+        return [] if engine is None else engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated.queries(query, documents)
+
+    def store_passages(self, documents: Sequence[str]) -> tuple[int, int]:
+        """Encode what ``store`` does not have, and write it to the file.
+
+        Returns:
+            The number of documents that were known, and of those that were encoded.
+
+        Raises:
+            StoreError: there is no store, or not all documents could be stored. Nothing that the
+                file has is deleted for them.
+        """
+        known = self._stored()
+        counts = [0, 0]
+        for start in range(0, len(documents), _STORED_AT_ONCE):
+            part = documents[start : start + _STORED_AT_ONCE]
+            known.check_room(sum(packing.largest_size(text, self.max_length) for text in part))
+            for batch in _read_until(self._engine.get(self._load), [("", part)], None):
+                for _, _, result in batch:
+                    counts[0 if result.known else 1] += 1
+            known.flush()
+        return counts[0], counts[1]
+
+    def forget_passages(self, documents: Sequence[str]) -> None:
+        """Delete documents from ``store``, and from the memory of this process.
+
+        Raises:
+            StoreError: there is no store, or the file cannot be written.
+        """
+        known = self._stored()
+        shortened = cast(EmbeddedPairs, self._engine.get(self._load).model).model.shortened
+        known.forget([shortened(text) for text in documents])
+
+    def store_contents(self) -> dict[str, Any] | None:
+        """What the file of ``store`` holds, once the model is loaded; None if it is not known.
+
+        Its ``path``, the number of its ``rows``, its size in ``bytes`` and ``max_bytes``, and
+        whether it is ``writable``.
+        """
+        known = self._known()
+        contents = None if known is None else known.contents()
+        if contents is None or self.store is None:
+            return None
+        return {"path": self.store.path, **contents}
+
+    def _stored(self) -> KnownPassages:
+        known = cast(EmbeddedPairs, self._engine.get(self._load).model).known
+        if self.store is None or known is None:
+            raise StoreError("there is no store: set 'store' of the method to the path of a file")
+        return known
+
+    def cache_issues(self) -> list[Issue]:
+        """What is wrong with the store, for a report."""
+        known = self._known()
+        return [] if known is None else known.issues()
 
     def check_installed(self) -> None:
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        self._engine.retry()
+        self._engine.retry(self._load)
 
     def close(self) -> None:
         """Release the model and the encoded passages, unless other scorers use them.
 
-        The next call loads the model again.
+        The next call loads the model again. What is not yet written to the store is written.
         """
+        if (known := self._known()) is not None:
+            known.close()
         self._engine.clear()
         self._shared = None
 
@@ -307,9 +420,53 @@ class EmbeddedScorer:
                 backend=self.backend,
                 precision=self.precision,
             )
-            return PairEngine(EmbeddedPairs(model, self.remember), model.reason)
+            return PairEngine(EmbeddedPairs(model, self._kept()), model.reason)
 
-        settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
-        self._shared = shared(("embedded", *settings), load)
+        kept = self.store, self.memory_mb
+        settings = (self.max_length, self.backend, self.precision, self.threads, *kept)
+        self._shared = shared(("embedded", *settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        return self._shared.retry()
+        return self._shared.retry(load)
+
+    def _known(self) -> KnownPassages | None:
+        """The passages that the loaded engine keeps; None if it keeps none."""
+        engine = self._engine.loaded
+        return None if engine is None else cast(EmbeddedPairs, engine.model).known
+
+    def _kept(self) -> KnownPassages | None:
+        """A place for the passages that are kept; None if none are."""
+        if self.store is None and not self.memory_mb:
+            return None
+        # Not the runtime: what one kind of processor has written, another one reads. Bfloat16
+        # changes less than packing does; ``exact`` reads what float32 has written.
+        settings = {
+            "model": minilm.identity(),
+            "tokens": self.max_length,
+            "precision": self.precision,
+            "packing": packing.VERSION,
+        }
+        return KnownPassages(settings, self.memory_mb * 1_000_000, self.store)
+
+
+def _read_until(engine: PairEngine, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+    """The matches of the passages of each request: first of those that are known."""
+    pairs = cast(EmbeddedPairs, engine.model)
+    known = [pairs.recall(query, documents) for query, documents in requests]
+    if any(known):
+        yield [
+            (request, index, result)
+            for request, matches in enumerate(known)
+            for index, result in matches.items()
+        ]
+    missing = [
+        [index for index in range(len(documents)) if index not in matches]
+        for (_, documents), matches in zip(requests, known, strict=True)
+    ]
+    if not any(missing):
+        return
+    rest = [
+        (query, [documents[index] for index in indices])
+        for (query, documents), indices in zip(requests, missing, strict=True)
+    ]
+    for batch in engine.score_until(rest, deadline):
+        yield [(request, missing[request][place], result) for request, place, result in batch]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ConfigurationError, ModelLoadError
+from secondpass.errors import ConfigurationError, ModelLoadError, causes
+from secondpass.services.network import client_problem
 from secondpass.settings import first_set, variables
 
 _TIMEOUT = 10.0  # seconds
-UNREACHABLE = "the hub was not contacted or did not answer"
+_UNREACHABLE = "the hub was not contacted or did not answer"
 
 
 @dataclass(frozen=True)
@@ -153,14 +154,14 @@ class HubModel:
         """Why there is no model of the hub; None if another error occurred."""
         if self.is_local or not isinstance(error, OSError):
             return None
-        refusal = next(filter(None, map(self._refusal, _chain(error))), None)
+        refusal = next(filter(None, map(self._refusal, causes(error))), None)
         if refusal is not None or not offline or self._is_cached():
             return refusal
         if self._has_cached_revisions():
             return (
-                f"its revision {self.revision or 'main'!r} is not in the cache, and {UNREACHABLE}"
+                f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable()}"
             )
-        return f"no such folder, and {UNREACHABLE}"
+        return f"no such folder, and {unreachable()}"
 
     def _refusal(self, error: BaseException) -> str | None:
         """What an answer of the hub means; None if it is not one of these."""
@@ -214,6 +215,11 @@ class HubModel:
         return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
 
 
+def unreachable() -> str:
+    """Why a model had to be in the cache, with what is wrong in the environment."""
+    return "; ".join(filter(None, [_UNREACHABLE, client_problem()]))
+
+
 def check_token(scorer: Any) -> None:
     """Check that a scorer names one source of its hub token."""
     if scorer.token is not None and scorer.token_env is not None:
@@ -243,15 +249,6 @@ def _is_valid(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and those that it was raised from."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def first_line(error: Exception, token: str | None = None) -> str:

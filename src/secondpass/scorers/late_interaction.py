@@ -96,7 +96,7 @@ class LateInteractionScorer:
 
     def __post_init__(self) -> None:
         check_token(self)
-        self._engine = Lazy(self._load, per_process=True)
+        self._engine = Lazy[PairEngine](per_process=True)
 
     @property
     def model_name(self) -> str:
@@ -128,23 +128,28 @@ class LateInteractionScorer:
         """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        return self._engine.get().score(requests)
+        return self._engine.get(self._load).score(requests)
 
     def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
         """Scores batch by batch, the first documents first, until shortly before the deadline."""
         if any(documents for _, documents in requests):
-            yield from self._engine.get().score_until(requests, deadline)
+            yield from self._engine.get(self._load).score_until(requests, deadline)
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
-        return [] if engine is None else engine.model.truncated(query, documents)
+        return [] if engine is None else engine.model.truncated.passages(query, documents)
+
+    def query_truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents beside which the model did not read the whole query."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated.queries(query, documents)
 
     def check_installed(self) -> None:
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")
 
     def warm_up(self) -> None:
-        self._engine.retry()
+        self._engine.retry(self._load)
 
     def close(self) -> None:
         """Release the model and the encoded passages; the next call loads it again."""

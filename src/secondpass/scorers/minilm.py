@@ -11,20 +11,28 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from secondpass.concurrency.lazy import Lazy, is_installed, require
+from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
+from secondpass.concurrency.workers import in_threads
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision, Runtime, open_runtime
+from secondpass.scorers.engines.runtimes import (
+    MODULES,
+    Backend,
+    Precision,
+    Runtime,
+    is_reduced,
+    open_runtime,
+)
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.truncation import Shortener
 
 if TYPE_CHECKING:
@@ -89,12 +97,26 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
     return tokenizer
 
 
+def identity() -> str:
+    """A digest of what token states depend on, besides rounding: weights and vocabulary."""
+    words = (files("secondpass") / "data" / _VOCABULARY).read_bytes()
+    return hashlib.sha256(_SHA256.encode() + words).hexdigest()
+
+
 class Tokens(NamedTuple):
-    """The ids of a text's tokens, where each begins, and the text up to the end of the last."""
+    """The tokens of a text.
+
+    Attributes:
+        ids: of the tokens.
+        starts: where each begins, in characters.
+        text: the text up to the end of the last token.
+        truncated: whether the text has more tokens than these.
+    """
 
     ids: NDArray[np.int64]
     starts: Sequence[int]
     text: str
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +160,7 @@ class MiniLM:
     Attributes:
         backend: the runtime in use, and ``reason``: why.
         budget: padded tokens of a batch.
-        shortened: cuts a text to what its first ``max_tokens`` tokens need.
+        shortened: cuts a text to what its first ``max_tokens`` tokens need, and one word more.
         tokenizer: the tokenizer. Its settings must not be changed.
     """
 
@@ -150,6 +172,7 @@ class MiniLM:
         backend: Choice = "auto",
         precision: Precision = "exact",
     ) -> None:
+        check_installed(backend)
         try:
             import numpy as np
 
@@ -159,28 +182,34 @@ class MiniLM:
         self.threads = threads or usable_cpus()
         self.backend, self.reason = choose_backend(backend)
         self.budget = _BUDGETS[self.backend]
+        self._precision: Precision = precision
         self._unknown = tokenizer.token_to_id("[UNK]")
         ids = tokenizer.get_vocab()
         self._content = np.array([_is_content(word) for word in sorted(ids, key=ids.__getitem__)])
         self.tokenizer = tokenizer
         self._max_tokens = max_tokens
         self.shortened = Shortener(tokenizer, max_tokens - 2)
+        # Models with other settings, such as that of an index, read with the same weights.
+        settings = self.backend, is_reduced(self.backend, precision), self.threads
+        self._lazy = shared((_SHA256, *settings))
+        self._lazy.retry(self._open)
 
-        def load() -> Runtime:
-            return open_runtime(_graph(), self.backend, precision=precision, threads=self.threads)
+    def _runtime(self) -> Runtime:
+        runtime: Runtime = self._lazy.get(self._open)
+        return runtime
 
-        self._runtime = Lazy(load, per_process=True)
-        self._runtime.get()
+    def _open(self) -> Runtime:
+        return open_runtime(_graph(), self.backend, precision=self._precision, threads=self.threads)
 
     @property
     def precision(self) -> str:
         """The precision of matrix products: ``float32`` or ``bfloat16``."""
-        return self._runtime.get().precision
+        return self._runtime().precision
 
     @property
     def version(self) -> str:
         """The version of the runtime."""
-        return self._runtime.get().version
+        return self._runtime().version
 
     def tokenize(self, text: str) -> Tokens:
         """The tokens of a text, with both special tokens."""
@@ -191,12 +220,8 @@ class MiniLM:
         encoding = self.tokenizer.encode(text)
         ids = np.asarray(encoding.ids, dtype=np.int64)
         places = encoding.offsets
-        return Tokens(ids, [start for start, _ in places], text[: places[-2][1]])
-
-    def is_truncated(self, text: str, tokens: Tokens) -> bool:
-        """Whether a text has more than the model reads of it."""
-        full = len(tokens.ids) == self._max_tokens
-        return full and len(tokens.text) < len(self.shortened(text).rstrip())
+        truncated = len(ids) == self._max_tokens and bool(encoding.overflowing)
+        return Tokens(ids, [start for start, _ in places], text[: places[-2][1]], truncated)
 
     def encode_batch(self, texts: Sequence[Tokens]) -> list[Encoding]:
         """The token states of tokenized texts, in one call of the model."""
@@ -208,7 +233,7 @@ class MiniLM:
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
-        states = self._runtime.get().run({"input_ids": ids, "attention_mask": mask})
+        states = self._runtime().run({"input_ids": ids, "attention_mask": mask})
         encodings = []
         for row, tokens in enumerate(rows):
             content = self._content[tokens]
@@ -240,9 +265,8 @@ class MiniLM:
         if len(batches) == 1:
             run(batches[0])
             return unit(means)
-        # A new pool for each call costs little, and a fork inherits none.
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="secondpass-minilm") as pool:
-            list(pool.map(run, batches))
+        for _ in in_threads(run, batches, self.threads):
+            pass
         return unit(means)
 
 

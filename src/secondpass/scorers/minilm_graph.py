@@ -92,17 +92,23 @@ class GraphWriter:
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
-        self._tensors: list[bytes] = []
+        self._tensors: list[bytes | memoryview] = []
+        """Parts of the initializers. Joined once, since they have nearly all bytes of the model."""
         self._count = 0
 
     def constant(self, array: NDArray[Any]) -> str:
         """Store an array."""
+        import numpy as np
+
         name = self._new_name()
         dims = b"".join(_field(1, size) for size in array.shape)
         kind = _field(2, _NUMBERS[array.dtype.name])
-        self._tensors.append(
-            _field(5, dims + kind + _field(8, name.encode()) + _field(9, array.tobytes()))
-        )
+        description = dims + kind + _field(8, name.encode()) + _start(9, array.nbytes)
+        self._tensors += [
+            _start(5, len(description) + array.nbytes),
+            description,
+            np.ascontiguousarray(array).data.cast("B"),
+        ]
         return name
 
     def number(self, value: float) -> str:
@@ -170,13 +176,12 @@ class GraphWriter:
 
     def model(self, output: str, shape: Sequence[int | str]) -> bytes:
         """The model whose output is that value, float32 of the shape."""
-        graph = b"".join(self._nodes) + _field(2, b"graph") + b"".join(self._tensors)
-        graph += b"".join(
-            _field(11, _value(name, "int64", ("batch", "tokens"))) for name in self.inputs
-        )
-        graph += _field(12, _value(output, "float32", shape))
+        values = [_field(11, _value(name, "int64", ("batch", "tokens"))) for name in self.inputs]
+        values.append(_field(12, _value(output, "float32", shape)))
+        graph = [*self._nodes, _field(2, b"graph"), *self._tensors, *values]
         opset = _field(1, b"") + _field(2, _OPSET)
-        return _field(1, _IR_VERSION) + _field(7, graph) + _field(8, opset)
+        size = sum(len(part) for part in graph)
+        return b"".join([_field(1, _IR_VERSION), _start(7, size), *graph, _field(8, opset)])
 
     def _new_name(self) -> str:
         self._count += 1
@@ -206,7 +211,12 @@ def _value(name: str, kind: str, shape: Sequence[int | str]) -> bytes:
 def _field(number: int, value: int | bytes) -> bytes:
     if isinstance(value, int):
         return _bytes_of(number << 3) + _bytes_of(value & (1 << 64) - 1)
-    return _bytes_of(number << 3 | 2) + _bytes_of(len(value)) + value
+    return _start(number, len(value)) + value
+
+
+def _start(number: int, size: int) -> bytes:
+    """What stands before a field of that many bytes."""
+    return _bytes_of(number << 3 | 2) + _bytes_of(size)
 
 
 def _bytes_of(value: int) -> bytes:

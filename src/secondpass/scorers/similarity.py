@@ -66,6 +66,7 @@ class Text(NamedTuple):
         sentences: (start, stop) of the sentences that have a token, in characters of the shortened
             text; none for a query and for a text without a readable token.
         first: the first token of each of these sentences, ascending, the first of all being 0.
+        truncated: whether the text has more tokens than the model reads, as far as it is known.
     """
 
     mean: NDArray[np.float32]
@@ -74,6 +75,7 @@ class Text(NamedTuple):
     ids: NDArray[np.int64]
     sentences: Sequence[Span] = ()
     first: Sequence[int] = (0,)
+    truncated: bool = False
 
 
 class Match(NamedTuple):
@@ -86,6 +88,7 @@ class Match(NamedTuple):
         mean: of the passage, shape (384,).
         span: the sentence with the highest second term, with the weights w; None without any. As
             for ``Text.sentences``.
+        known: whether the passage was encoded before.
     """
 
     query: Text
@@ -94,6 +97,7 @@ class Match(NamedTuple):
     present: NDArray[np.bool_]
     mean: NDArray[np.float32]
     span: Span | None = None
+    known: bool = False
 
 
 def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
@@ -114,7 +118,9 @@ def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None)
         states, mean = np.zeros_like(states), np.zeros_like(mean)
     elif tokens is not None:
         spans, first = _sentences(tokens.text, np.asarray(tokens.starts)[encoding.content])
-    return Text(minilm.unit(mean), minilm.unit(states), lengths / lengths.sum(), ids, spans, first)
+    truncated = tokens is not None and tokens.truncated
+    weights = lengths / lengths.sum()
+    return Text(minilm.unit(mean), minilm.unit(states), weights, ids, spans, first, truncated)
 
 
 def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[int]]:
@@ -131,16 +137,16 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    cosines = np.maximum.reduceat(_cosines(passage.tokens, query.tokens), passage.first, axis=0)
+    by_sentence = np.maximum.reduceat(cosines(passage.tokens, query.tokens), passage.first, axis=0)
     span = None
     if passage.sentences:
-        span = passage.sentences[int((cosines @ query.weights).argmax())]
+        span = passage.sentences[int((by_sentence @ query.weights).argmax())]
     present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, cosines.max(axis=0), present, passage.mean, span)
+    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, span)
 
 
-def _cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
     """The product of each row with each of the others, shape (rows, others)."""
     import numpy as np
 

@@ -3,7 +3,7 @@
 Tokenizing ten megabytes takes ten seconds and more than a gigabyte, to keep 512 tokens. No fixed
 number of characters is a safe limit: the tokenizer removes accents, control characters and runs of
 spaces, and a word of more than 100 characters becomes one ``[UNK]``. So removed characters are
-dropped and long words cut, which changes no token, until there are as many words as tokens.
+dropped and long words cut, which changes no token, until there are more words than tokens.
 
 How a character is tokenized is determined by the tokenizer itself, once per character. It does not
 depend on adjacent characters: normalization works per character, except for the order of combining
@@ -32,16 +32,18 @@ _UNKNOWN, _REMOVED, _SPACE, _WORD, _SEPARATE = range(5)
 
 
 class Shortener:
-    """Truncates texts to their first ``tokens`` tokens. Safe for use from many threads.
+    """Truncates texts that have more tokens than a model reads. Safe for use from many threads.
 
-    The tokenizer has BertNormalizer, BertPreTokenizer, WordPiece, and no added tokens.
+    ``tokens`` is how many it reads. One word more is kept, so that the tokenizer, which cuts that
+    off, shows that the model does not read the whole text. The tokenizer has BertNormalizer,
+    BertPreTokenizer, WordPiece, and no added tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokens: int) -> None:
         import numpy as np
 
         self._tokenizer = tokenizer
-        self._tokens = tokens
+        self._words = tokens + 1  # each has one token or more
         self._kinds = np.zeros(0x110000, dtype=np.uint8)
         self._kinds[0xD800:0xE000] = _SEPARATE  # surrogates: the tokenizer rejects them
         # A longer word is one unknown token, whatever its other characters.
@@ -50,11 +52,11 @@ class Shortener:
 
     def __call__(self, text: str) -> str:
         """A text with the same first tokens that is not longer."""
-        start, block = 0, _CHARACTERS_PER_TOKEN * self._tokens
+        start, block = 0, _CHARACTERS_PER_TOKEN * self._words
         if len(text) <= block:
             return text
         kept, words = "", 0
-        while start < len(text) and words <= self._tokens:
+        while start < len(text) and words <= self._words:
             kept, words = self._compacted(kept + text[start : start + block])
             start += block
             block = min(2 * block, _BLOCK)
@@ -77,8 +79,8 @@ class Shortener:
         kept = in_run < self._longest[kinds]
         begins = (kinds == _SEPARATE) | ((kinds == _WORD) & first)
         starts = np.flatnonzero(begins)
-        if len(starts) > self._tokens:  # the words before are complete, with one token or more each
-            kept[starts[self._tokens] :] = False
+        if len(starts) > self._words:  # the words before are complete
+            kept[starts[self._words] :] = False
         return codes[kept].tobytes().decode("utf-32-le", "surrogatepass"), len(starts)
 
     def _classify(self, codes: NDArray[np.uint32]) -> None:

@@ -9,14 +9,16 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
-from secondpass.concurrency.lazy import ForkLock, require
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
-from secondpass.errors import ConfigurationError, LLMError
-from secondpass.services.diagnosis import Sent, address, strings_in
+from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
+from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
+from secondpass.services.http import RECEIVED
+from secondpass.services.network import client_problem, proxy_for, split
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import (
     OptionalVariables,
@@ -81,7 +83,7 @@ class Client(Generic[R]):
             raise ConfigurationError("api_key, api_key_env: give one of them")
         if self.base_url is not None:
             check_url(self.base_url, "base_url")
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
@@ -146,7 +148,7 @@ class Client(Generic[R]):
             if self._finalizer is not None:
                 self._finalizer.detach()
         if client is not None and client[0] is portal():
-            client[0].submit(client[2].close()).result(_CLOSING_SECONDS)
+            client[0].run(client[2].close, _CLOSING_SECONDS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -182,6 +184,8 @@ class Client(Generic[R]):
         if connection is None:
             connection = await in_thread_of(self, lambda: self._connected(key))
         sent = self._sent_with(key, request)
+        received = bytearray()
+        RECEIVED.set(received)  # this is a task of its own
         foreign: Exception | None = None
         try:
             return await self._answer(connection.client, request, sent)
@@ -192,13 +196,17 @@ class Client(Generic[R]):
         # Outside the except clause: a foreign exception holds the key and the prompt.
         if foreign is not None:
             response = await self._error_response(foreign, sent)
-            error = transport_error(foreign) if response is None else response.error()
             url = address(foreign, self._url)
+            error = transport_error(foreign, url) if response is None else response.error()
             del foreign
             # By the status alone: the text of a 400 may be that of a passage.
             if response is not None and response.status in {401, 403}:
                 self._refused = key, time.monotonic()
-        raise error.with_message(f"{error.message} {self._origin(url, key)}")
+        message = error.message
+        if error.code == "bad_response":
+            answer = received.decode("utf-8", "replace")
+            message += await in_thread(lambda: words_in_answer(answer, sent))
+        raise error.with_message(f"{message} {self._origin(url, key)}")
 
     async def _error_response(self, error: Exception, sent: Sent) -> ErrorResponse | None:
         """:func:`error_response` in a thread: comparing megabytes takes seconds."""
@@ -214,8 +222,12 @@ class Client(Generic[R]):
         value = key.reveal()
         if value != NO_KEY and value in url:
             url = ""
+        # SDKs know an address that is not configured; it is one of https.
+        proxy = proxy_for(url or "https://")
+        way = "" if proxy is None else f"through {proxy}"
         key_source = "no key" if value == NO_KEY else f"key of {key.variable or 'api_key'}"
-        return f"[{', '.join(filter(None, [url, f'model {self.name}', key_source]))}]"
+        model = f"model {printable(self.name)}"
+        return f"[{', '.join(filter(None, [url, way, model, key_source]))}]"
 
     def _key(self) -> Secret:
         """The key, or an LLMError."""
@@ -254,29 +266,54 @@ class Client(Generic[R]):
                 self.check_installed()
                 if self._finalizer is not None:
                     self._finalizer()  # closes the connection of the previous key
-                connection = self._connect(key.reveal())
+                connection = self._new_connection(key)
                 self._client = portal(), key, connection
                 # A client that is dropped without close() must not leave connections open.
                 self._finalizer = weakref.finalize(self, _close, portal(), connection)
                 self._finalizer.atexit = False
             return connection
 
+    def _new_connection(self, key: Secret) -> Connection:
+        """That of ``_connect``, or an LLMError that names what is wrong in the environment."""
+        try:
+            return self._connect(key.reveal())
+        except SecondPassError:
+            raise
+        except Exception as caught:
+            name = type(caught).__name__
+        # Outside the except clause: a foreign exception holds the key.
+        reason = client_problem() or self._address_problem() or f"{name} was raised"
+        message = f"the HTTP client cannot be made: {reason} {self._origin(bare(self._url), key)}"
+        raise LLMError(message, "no_client", sent=False)
+
+    def _address_problem(self) -> str | None:
+        """What is wrong with an address that the SDK reads from the environment."""
+        if self.base_url is None:
+            for name in filter(os.environ.get, self.url_variables):
+                try:
+                    check_url(os.environ[name], name)
+                except ConfigurationError as error:
+                    return str(error)
+        return None
+
 
 def check_url(url: str, setting: str) -> None:
     """Check that an address is one of HTTP, and contains no password."""
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"{setting}: must begin with http:// or https://")
-    try:
-        host = urlsplit(url).netloc
-    except ValueError:
-        raise ConfigurationError(f"{setting}: is not a valid URL") from None
-    if "@" in host:
+    # urlsplit() drops line breaks and tabs.
+    if not url.isprintable() or " " in url:
+        raise ConfigurationError(f"{setting}: must not contain white space or control characters")
+    parts = split(url)
+    if parts is None or not parts.hostname or parts.fragment:
+        raise ConfigurationError(f"{setting}: is not a valid URL")
+    if "@" in parts.netloc:
         raise ConfigurationError(f"{setting}: must not contain a password; use a variable")
 
 
 def _close(opened: Portal, connection: Connection) -> None:
     if opened.process == os.getpid():  # connections of a forked child belong to its parent
-        opened.submit(connection.close())
+        opened.work(connection.close).start()
 
 
 def token_count(value: object) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -243,6 +244,35 @@ def words(body: Any, sent: Sent) -> str:
     elif len(message) > _MAX_WORDS:
         message = message[: _MAX_WORDS - 1] + "…"
     return ": ".join(filter(None, [", ".join(dict.fromkeys(named)), message]))
+
+
+_MAX_EVENTS = 9
+
+
+def words_in_answer(text: str, sent: Sent) -> str:
+    """What the text of a successful response says of an error, for the end of a message.
+
+    The text should hold an answer. An error object, in a stream of events or not, is said in the
+    server's words; anything else may be a model's reply, so nothing of it is shown.
+    """
+    events = [line[5:] for line in text.splitlines() if line.startswith("data:")][:_MAX_EVENTS]
+    said = next(filter(None, (_error_words(part, sent) for part in (text, *events))), "")
+    remark = "; it is a stream of events" if events else ""
+    return f"{remark}; the server says: {said}" if said else remark
+
+
+def _error_words(text: str, sent: Sent) -> str:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    first = body[0] if isinstance(body, list) and body else body
+    if not isinstance(first, Mapping):
+        return ""
+    is_error = first.keys() & {"error", "detail"} or (
+        first.keys() & {"message", "msg"} and first.keys() & {"code", "type", "status", "success"}
+    )
+    return words(first, sent) if is_error else ""
 
 
 def names(values: Iterable[Any], sent: Sent) -> list[str]:

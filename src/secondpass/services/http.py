@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
+import logging
 import re
 import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
 from functools import cache
+from http.client import responses
 from typing import Any
 
 from secondpass.services.throttle import THROTTLE
@@ -33,6 +36,10 @@ MAX_VALUES = 1_200_000
 """JSON values of one response: strings, numbers, arrays, objects."""
 MAX_SDK_VALUES = 20_000
 """The limit for SDKs, which take up to 0.1 ms per value. Replies have a few hundred."""
+
+RECEIVED: ContextVar[bytearray | None] = ContextVar("secondpass_received", default=None)
+"""Takes the beginning of the body of a successful response, in UTF-8, for an error message."""
+_MAX_RECEIVED = 20_000
 
 _BOMS = (
     # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
@@ -73,6 +80,8 @@ def bounded(
         shorten: removes from the body of a response with more values what is never read.
         options: further arguments of the class.
     """
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).addFilter(_without_reason)  # one that is there is not added again
 
     async def limit(response: Any) -> None:
         if (throttle := THROTTLE.get()) is not None:
@@ -93,6 +102,22 @@ async def _prepare(request: Any) -> None:
     request.url = _unlogged(_url_class(request.url))(request.url)
 
 
+class _Unlogged:
+    """A URL of a request of secondpass."""
+
+
+def _without_reason(record: logging.LogRecord) -> bool:
+    """Put the usual words for a status into a client's log: a server may repeat the request there.
+
+    The client's record at INFO has method, URL, version, status and these words.
+    """
+    arguments = record.args
+    if isinstance(arguments, tuple) and any(isinstance(item, _Unlogged) for item in arguments):
+        *others, status, _ = arguments
+        record.args = (*others, status, responses.get(status, "") if type(status) is int else "")
+    return True
+
+
 def _url_class(url: Any) -> Any:
     """URL of httpx or httpx2; a request that is sent again has its subclass."""
     return next(kind for kind in reversed(type(url).__mro__) if kind is not object)
@@ -105,7 +130,7 @@ def _unlogged(url_class: Any) -> Any:
     httpx logs the URL of each request at the level INFO.
     """
 
-    class Unlogged(url_class):  # type: ignore[misc]
+    class Unlogged(_Unlogged, url_class):  # type: ignore[misc]
         def __str__(self) -> str:
             return str(url_class(self).copy_with(userinfo=b"", query=None, fragment=None))
 
@@ -131,11 +156,12 @@ async def _limit(
     raw = response.stream
     connection = _h11_connection(raw)
     failed = response.status_code >= 400
+    kept = None if failed else RECEIVED.get()
 
     class Limited(package.AsyncByteStream):  # type: ignore[name-defined, misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
             decompressor = _Decompressor(encoding)
-            decoder = _Utf8Decoder("replace" if failed else "strict")
+            decoder = _Utf8Decoder("replace" if failed else "strict", kept)
             counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
             held = []
             received = count = chunks = 0
@@ -286,15 +312,25 @@ _JSON_STRING = re.compile(rb'"[^"]*"')
 
 
 class _Utf8Decoder:
-    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one."""
+    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one.
 
-    def __init__(self, errors: str) -> None:
+    The beginning of the text is added to ``kept``, unless that is None.
+    """
+
+    def __init__(self, errors: str, kept: bytearray | None = None) -> None:
         self._errors = errors
+        self._kept = kept
         self._start: bytes | None = b""  # until the mark, or its absence, is known
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, piece: bytes, final: bool = False) -> bytes:
         """Convert the next bytes."""
+        text = self._converted(piece, final)
+        if self._kept is not None:
+            self._kept += text[: _MAX_RECEIVED - len(self._kept)]
+        return text
+
+    def _converted(self, piece: bytes, final: bool) -> bytes:
         if self._start is not None:
             piece = self._start + piece
             if len(piece) < 4 and not final:

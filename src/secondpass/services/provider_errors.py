@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 import re
+import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from secondpass.errors import LLMError
+from secondpass.errors import LLMError, causes
 from secondpass.services.diagnosis import Sent, codes, words
 from secondpass.services.http import (
     RedirectedError,
     ResponseTooLongError,
     UnreadableResponseError,
 )
+from secondpass.services.network import certificates, explanation, proxy_for, unread_certificates
 from secondpass.services.throttle import LONGEST, reset_seconds
 
 _MAX_TEXT = 20_000  # characters of a body that are searched
@@ -33,6 +35,7 @@ _MESSAGES = {
     402: ("payment", "payment required"),
     403: ("authentication", "permission denied"),
     404: ("not_found", "model or address not found"),
+    407: ("connection", "the proxy demands a user and a password"),
     408: ("timeout", "request timed out"),
     409: ("conflict", "conflict with another request"),
     413: ("too_long", "prompt too long"),
@@ -227,16 +230,12 @@ def _leaves(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def transport_error(error: Exception) -> LLMError:
-    """The LLMError for an exception without a response."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
+def transport_error(error: Exception, url: str = "") -> LLMError:
+    """The LLMError for an exception without a response; ``url`` is the address of the request."""
+    chain = [*causes(error)]
     for kind, code, message in _FINAL:
         if any(isinstance(link, kind) for link in chain):
-            return LLMError(message, code)
+            return LLMError(message + _untrusted(chain), code)
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if names & {"TimeoutException", "APITimeoutError", "TimeoutError"}:
         return LLMError("request timed out", "timeout", retryable=True)
@@ -244,8 +243,38 @@ def transport_error(error: Exception) -> LLMError:
         return LLMError("the response could not be decoded", "bad_response")
     # Other operating system errors (file not found, no permission) are permanent.
     if names & {"TransportError", "ConnectionError", "gaierror"} or type(chain[-1]) is OSError:
-        return LLMError("connection failed", "connection", retryable=True)
+        return _connection_error(chain, names, url)
     return LLMError(f"unexpected response ({type(error).__name__})", "bad_response")
+
+
+def _connection_error(chain: Sequence[BaseException], names: Set[str], url: str) -> LLMError:
+    """The error of a connection that failed: to the server, or to the proxy."""
+    if "ProxyError" in names:
+        status = next(filter(None, (re.match(r"\d{3}\b", str(link)) for link in chain)), None)
+        message = f"the proxy refused to connect{f' (status {status[0]})' if status else ''}"
+        is_final = status is not None and status[0].startswith("4")
+        return LLMError(message, "connection", retryable=not is_final)
+    unreachable = any(
+        type(link) is OSError or isinstance(link, ConnectionRefusedError | socket.gaierror)
+        for link in chain
+    )
+    is_proxy = unreachable and "ConnectError" in names and proxy_for(url) is not None
+    message = "the proxy cannot be reached" if is_proxy else "connection failed"
+    return LLMError(message, "connection", retryable=True)
+
+
+def _untrusted(chain: Sequence[BaseException]) -> str:
+    """Why a certificate was not accepted, for the end of a message; empty for other errors."""
+    error = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
+    if error is None:
+        return ""
+    parts = [f": {getattr(error, 'verify_message', None) or 'the certificate is not accepted'}"]
+    if (used := certificates()) is not None:
+        problem = used.problem
+        parts.append(f"trusted are those of {used.variable}{f': {problem}' if problem else ''}")
+    elif unread := unread_certificates():
+        parts.append(f"{unread} is not read, set SSL_CERT_FILE")
+    return "; ".join(parts)
 
 
 def to_llm_error(error: Exception) -> LLMError:
@@ -255,7 +284,8 @@ def to_llm_error(error: Exception) -> LLMError:
         return response.error()
     converted = transport_error(error)
     if converted.code == "bad_response":
-        return LLMError(f"the model raised {type(error).__name__}", "llm_raised")
+        message = f"the model raised {type(error).__name__}{explanation(error)}"
+        return LLMError(message, "llm_raised")
     return converted
 
 

@@ -36,22 +36,57 @@ def may_name_key(name: str) -> bool:
     return any(word in _KEY_WORDS or word.endswith(_KEY_ENDS) for word in words)
 
 
-def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
-    """A problem for each key that a configuration holds instead of the name of its variable."""
+_KEY_NAME = re.compile(
+    r"(proxy)?authorization|bearer|cookie|jwt|passphrase|token|\w*(secret|passwd|password)"
+    r"|\w*(access|account|api|auth|private|secret|subscription)keys?"
+    r"|\w*(access|api|auth|bearer|hf|hub|refresh|security|session)tokens?"
+)
+"""Names, without hyphens and underscores, of nothing but keys: not of `pad_token`, for example."""
+
+
+def names_key(name: str) -> bool:
+    """Whether a text of this name is a key."""
+    return bool(_KEY_NAME.fullmatch(re.sub(r"[\W_]", "", name.lower())))
+
+
+def literal_keys(
+    value: Any, path: tuple[str | int, ...] = (), *, foreign: bool = False
+) -> Iterator[Problem]:
+    """A problem for each key that a configuration holds instead of the name of its variable.
+
+    In what is passed on to other libraries (``foreign``) a key is known by its name.
+    """
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from literal_keys(item, (*path, index))
+            yield from literal_keys(item, (*path, index), foreign=foreign)
     if not isinstance(value, Mapping):
         return
-    secrets = _secrets_of(value.get("type"))
+    secrets = frozenset() if foreign else _secrets_of(value.get("type"))
     for key, item in value.items():
-        if key in secrets:
-            literal = item.get("default") if environment.names_variable(item) else item
-            if literal is not None:
-                message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
-                yield Problem((*path, key), message)
-        elif key not in environment.FOREIGN:
-            yield from literal_keys(item, (*path, str(key)))
+        place = (*path, str(key))
+        literal = item.get("default") if environment.names_variable(item) else item
+        if key in secrets and literal is not None:
+            message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
+            yield Problem(place, message)
+        elif key == "base_url" and isinstance(literal, str) and _has_key(literal):
+            message = "a file cannot hold a key; name the variable of the address: {env: NAME}"
+            yield Problem(place, message)
+        elif foreign and isinstance(item, str) and names_key(str(key)):
+            yield Problem(place, "a file cannot hold a key; name its variable in 'api_key_env'")
+        elif key not in secrets:
+            inner = foreign or key in environment.FOREIGN
+            yield from literal_keys(item, place, foreign=inner)
+
+
+def _has_key(url: str) -> bool:
+    """Whether a parameter of an address is a key."""
+    from urllib.parse import parse_qsl, urlsplit  # costs time to import
+
+    try:
+        names = [name for name, _ in parse_qsl(urlsplit(url).query)]
+    except ValueError:
+        return False
+    return any(name.lower() in {"key", "sig"} or names_key(name) for name in names)
 
 
 def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
-    return merged(deepcopy(_parsed(_text(name))), overrides)
+    config = depth_with_store(deepcopy(_parsed(_text(name))), overrides)
+    return merged(config, overrides)
 
 
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
@@ -101,11 +102,28 @@ def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
     if problems := [*environment.unfilled(named)]:
         raise ConfigurationError(problems)
     try:
-        return merged(preset(named["preset"]), rest)
+        return preset(named["preset"], **rest)
     except ConfigurationError as error:
         problems = [problem.under(("preset",)) for problem in error.problems]
         problems = environment.with_sources(problems, named, variables)
         raise ConfigurationError(problems) from None
+
+
+def depth_with_store(config: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a preset, without its depth if ``overrides`` give its method a store.
+
+    That depth is for passages that have to be encoded. With a store it is the default of rerankers,
+    whatever is stored yet: an order must not depend on that.
+    """
+    if not has_store(overrides):
+        return config
+    return {name: value for name, value in config.items() if name != "depth"}
+
+
+def has_store(config: Mapping[str, Any]) -> bool:
+    """Whether the method of a configuration has a store of passages."""
+    method = config.get("method")
+    return isinstance(method, Mapping) and method.get("store") is not None
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

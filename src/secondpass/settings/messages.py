@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from secondpass.errors import ConfigurationError, Problem, with_article
+from secondpass.errors import ConfigurationError, Problem, printable, with_article
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -46,7 +46,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
     if similar := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
         return f"; did you mean {similar[0]!r}?"
-    return f"; known are: {', '.join(sorted(known))}" if known else ""
+    return f"; known are: {', '.join(map(printable, sorted(known)))}" if known else ""
 
 
 def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Problem]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+Readers: TypeAlias = Literal["owner", "group"]
+"""Who may read a file: its owner alone, or its group, too."""
 
 
 class StoreFileError(Exception):
@@ -26,3 +29,8 @@ class Layout:
     dated: bool  # whether the time of writing is kept, in seconds as of time.time()
     are_valid: Callable[[Sequence[Any]], bool]
     """Whether all of these values can have been stored. SQLite does not check types."""
+    first_wins: bool = False
+    """Whether a value that is stored stays until it is deleted; else the last one replaces it."""
+    read_only: bool = False
+    """Whether a file that cannot be written, as that of another user, is read; else it is an
+    error."""

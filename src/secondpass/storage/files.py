@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet, finalize
 
-from secondpass.storage import Layout
+from secondpass.storage import Layout, Readers
 
 T = TypeVar("T")
 
@@ -30,16 +30,21 @@ class Connection:
 
     It does not outlive a fork, as SQLite requires.
 
+    A file that is only read may lie in a folder in which SQLite cannot create its log. It is read
+    without one then, and opened again when it has changed.
+
     Attributes:
         inode: device and inode of the file, from the beginning until it is closed; else None.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
+        self._unlocked: tuple[object, ...] | None = None
+        """The state of the file when it was opened without locks; None if it was not."""
         self.inode = inode_of(path)
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
-        self._uri = path.as_uri() + "?mode=rw"
         self._failure: sqlite3.Error | None = None
         self._held_at_fork = False
         # Not by __del__: in a cycle, Python 3.13 may finalize the open connection first, and warn.
@@ -53,9 +58,11 @@ class Connection:
             if self._failure is not None:  # threads that waited must not try one by one
                 raise type(self._failure)(str(self._failure))
             try:
+                if self._unlocked is not None and self._unlocked != _state(self._path):
+                    self._close()
                 if not self._opened:
                     self.inode = inode_of(self._path)
-                    self._opened.append(connect(self._uri, _WRITE_WITHIN))
+                    self._opened.append(self._connect())
                 return work(self._opened[0])
             except sqlite3.Error as error:
                 self._failure = type(error)(str(error))  # a copy, without frames
@@ -64,6 +71,22 @@ class Connection:
             except BaseException:  # an interrupt must not leave the file locked for others
                 self._close()
                 raise
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread uses it."""
+        return self._lock.locked()
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = self._path.as_uri()
+        self._unlocked = None
+        if not self._read_only:
+            return connect(f"{uri}?mode=rw", _WRITE_WITHIN)
+        try:
+            return connect(f"{uri}?mode=ro", _WRITE_WITHIN)
+        except sqlite3.OperationalError:
+            self._unlocked = _state(self._path)
+            return connect(f"{uri}?immutable=1", _WRITE_WITHIN)
 
     def close(self) -> None:
         """Close it; the next :meth:`run` opens it again."""
@@ -98,6 +121,30 @@ class Connection:
 def _close(opened: list[sqlite3.Connection]) -> None:
     while opened:
         opened.pop().close()  # rolls back
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    """What changes when a file or its log is written."""
+    states: list[object] = []
+    for suffix in ("", "-wal"):
+        try:
+            status = path.with_name(path.name + suffix).stat()
+        except OSError:
+            states.append(None)
+        else:
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(states)
+
+
+def can_write(path: Path) -> bool:
+    """Whether this user may write an existing file and beside it, and owns it; or there is none."""
+    target = os.path.realpath(path)
+    try:
+        owner = os.stat(target).st_uid
+    except (OSError, ValueError):
+        return True
+    is_owner = not hasattr(os, "geteuid") or owner == os.geteuid()
+    return is_owner and os.access(target, os.W_OK) and os.access(os.path.dirname(target), os.W_OK)
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
@@ -222,10 +269,25 @@ def remove(path: Path, layout: Layout) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def prepare(path: Path, layout: Layout) -> None:
+def check_readable(path: Path, layout: Layout) -> None:
+    """Check the layout of a file that is only read.
+
+    Raises:
+        sqlite3.Error | OSError: it is damaged, or cannot be used.
+        WrongFileError: it is something else, or of another version.
+    """
+    check_kind(path, layout)
+    connection = Connection(path, read_only=True)
+    try:
+        connection.run(lambda opened: _check_version(opened, layout))
+    finally:
+        connection.close()
+
+
+def prepare(path: Path, layout: Layout, readers: Readers = "owner") -> None:
     """Create the file if it does not exist or is empty, and check its layout.
 
-    Only its owner can read and write it: a new file has the mode 0600, and an existing one gets it.
+    A new file has the mode 0600, and an existing one gets it; for ``readers`` of the group 0640.
 
     Raises:
         sqlite3.Error | OSError: it is damaged, or cannot be used.
@@ -235,7 +297,7 @@ def prepare(path: Path, layout: Layout) -> None:
     while True:
         try:
             with opening:
-                return _prepare(path, layout)
+                return _prepare(path, layout, _MODES[readers])
         except sqlite3.Error as error:
             # Switching to a write-ahead log fails at once if another process is doing the same.
             if "locked" not in str(error) or time.monotonic() > deadline:
@@ -243,12 +305,12 @@ def prepare(path: Path, layout: Layout) -> None:
             time.sleep(0.02)
 
 
-def _prepare(path: Path, layout: Layout) -> None:
+def _prepare(path: Path, layout: Layout, mode: int) -> None:
     _check_kind(path, layout)
     target = os.path.realpath(path)  # O_EXCL does not follow a link
     # SQLite gives its log the mode of the file.
     with suppress(OSError):
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
     _check_owner(target)
     connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
     try:
@@ -262,17 +324,21 @@ def _prepare(path: Path, layout: Layout) -> None:
                 execute(f"PRAGMA application_id = {layout.application}")
                 execute(f"PRAGMA user_version = {layout.version}")
             execute("COMMIT")
-        application, version = _mark(connection)
-        if application != layout.application:
-            raise WrongFileError("it is another application's file")
-        if version != layout.version:
-            age = "a newer" if version > layout.version else "an older"
-            raise WrongFileError(f"it is of {age} version of secondpass", version)
-        make_private(path)
+        _check_version(connection, layout)
+        make_private(path, mode)
         execute("PRAGMA journal_mode = WAL")
         _check(connection, f"SELECT {layout.columns} FROM {layout.table} LIMIT 1")
     finally:
         connection.close()
+
+
+def _check_version(connection: sqlite3.Connection, layout: Layout) -> None:
+    application, version = _mark(connection)
+    if application != layout.application:
+        raise WrongFileError("it is another application's file")
+    if version != layout.version:
+        age = "a newer" if version > layout.version else "an older"
+        raise WrongFileError(f"it is of {age} version of secondpass", version)
 
 
 def _check_owner(target: str) -> None:
@@ -282,13 +348,16 @@ def _check_owner(target: str) -> None:
                 raise WrongFileError("it belongs to another user")
 
 
-def make_private(path: Path) -> None:
-    """Take the rights to a file of secondpass and its log from others."""
+_MODES: dict[Readers, int] = {"owner": 0o600, "group": 0o640}
+
+
+def make_private(path: Path, mode: int = 0o600) -> None:
+    """Give a file of secondpass and its log this mode, if others have other rights."""
     target = os.path.realpath(path)
     for suffix in _SUFFIXES:
         with suppress(FileNotFoundError):
-            if hasattr(os, "geteuid") and os.stat(target + suffix).st_mode & 0o077:
-                os.chmod(target + suffix, 0o600)
+            if hasattr(os, "geteuid") and (os.stat(target + suffix).st_mode ^ mode) & 0o077:
+                os.chmod(target + suffix, mode)
 
 
 def _check(connection: sqlite3.Connection, query: str) -> None:

@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
-from secondpass.errors import ConfigurationError, Problem
-from secondpass.storage import Layout, StoreFileError
+from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.waiting import start
+from secondpass.errors import ConfigurationError
+from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.types import Issue
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _MAX_WAIT = 1.0
 _MAX_SHARE = 0.25
 """Share of the time to a deadline that it waits at most, to leave enough for a service."""
 _MAX_WAITING = 10_000
-"""Values that wait to be written; further ones are dropped while the file does not respond."""
 
 
 class Store(Generic[V]):
@@ -43,6 +43,9 @@ class Store(Generic[V]):
         layout: of the file.
         max_bytes: maximum size of the file.
         max_age: seconds after which a value is no longer returned; None for no limit.
+        max_waiting: values that wait to be written; further ones are dropped while the file does
+            not respond. None is 10,000.
+        readers: who may read the file: its owner alone, or its group, too.
 
     Attributes:
         found_before: only values stored before this value of :func:`time.time` are returned; None
@@ -55,12 +58,16 @@ class Store(Generic[V]):
         layout: Layout,
         max_bytes: int,
         max_age: float | None = None,
+        *,
+        max_waiting: int | None = None,
+        readers: Readers = "owner",
     ) -> None:
         self._path = Path(path).absolute()  # the working directory may change
         self._layout = layout
-        self._limits = max_bytes, max_age
+        self._limits = max_bytes, max_age, readers
+        self._max_waiting = max_waiting or _MAX_WAITING
         self.found_before: float | None = None
-        self._lock, self._writing = ForkLock(), ForkLock()
+        self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
         self._waiting: dict[bytes, V | None] = {}
         self._write_scheduled = False
@@ -69,16 +76,15 @@ class Store(Generic[V]):
         self._late: dict[str, Call[Any]] = {}
         """By "read" or "write": the last call that timed out."""
 
-    def check(self, *setting: str) -> None:
-        """Raise a ConfigurationError about ``setting`` if its path is that of something else."""
+    def check(self) -> None:
+        """Raise a ConfigurationError if its path is that of something else."""
         from secondpass.storage.files import WrongFileError, check_kind
 
         try:
             check_kind(self._path, self._layout)
         except WrongFileError as error:
             kind = f"{str(self._path)!r} cannot be a {self._layout.name}"
-            problem = Problem(setting, f"{kind}: {error}; it was not touched")
-            raise ConfigurationError([problem]) from None
+            raise ConfigurationError(f"{kind}: {error}; it was not touched") from None
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, V]:
         """The values by key, including those that wait to be written."""
@@ -100,6 +106,15 @@ class Store(Generic[V]):
         if values:
             self._call("put_many", values)
 
+    def free_bytes(self) -> int:
+        """Bytes that can be written until the least recently used values are deleted."""
+        return self._call("free_bytes") or 0
+
+    def contents(self) -> dict[str, Any] | None:
+        """Number of values, size, limit, and whether it can be written; None if it is unusable."""
+        contents: dict[str, Any] | None = self._call("contents")
+        return contents
+
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, V]:
         """The stored values by key; none if the file does not respond by the deadline."""
         if not keys:
@@ -111,23 +126,27 @@ class Store(Generic[V]):
 
         The process waits for the write before it exits.
         """
-        from secondpass.concurrency.threads import start
-
         with self._lock:
             for key, value in values.items():
-                if value is None or key in self._waiting or len(self._waiting) < _MAX_WAITING:
+                if value is None or key in self._waiting or len(self._waiting) < self._max_waiting:
                     self._waiting[key] = value
-            scheduled, self._write_scheduled = self._write_scheduled, True
-        if not scheduled:
-            call = Call(self._write)
-            call.leave()
-            with suppress(RuntimeError):  # no thread: written() writes them, or reports the error
-                start(call)
+            if not self._write_scheduled:
+                call = Call(self._write)
+                call.leave()
+                with suppress(RuntimeError):  # no thread: written() writes them, or says so
+                    start(call)
+                    # Within the lock, which the call needs, and last: an interruption before it
+                    # leads to a second call.
+                    self._write_scheduled = True
 
     async def written(self, seconds: float | None) -> None:
         """Wait until all values are written: for a second at most, or until the deadline."""
         if self._waiting:
             await self._in_thread("write", self._write, seconds)
+
+    def flush(self) -> None:
+        """Write what is not yet written, in this thread."""
+        self._write()
 
     def close(self) -> None:
         """Write what is not yet written, and close the file. A later call opens it again.

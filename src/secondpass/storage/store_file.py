@@ -20,12 +20,14 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
-from secondpass.storage import Layout, StoreFileError
+from secondpass.concurrency.locks import fork_lock
+from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.storage.files import (
     Connection,
     WrongFileError,
+    can_write,
     check_kind,
+    check_readable,
     inode_of,
     make_private,
     prepare,
@@ -43,11 +45,13 @@ _MAX_READ_AGAIN = 1000
 """Number of old rows read since the last write at which their use should be recorded."""
 _SIZE_FOR = 10.0
 """Seconds after which the size of a file is looked up again, which other processes may write."""
+_MAX_READERS = 8
+"""Connections that read side by side. Each is opened when it is needed."""
 _MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
 
 
 class StoreFile:
-    """A file with two connections, for any number of threads, and for forked children.
+    """A file with several connections, for any number of threads, and for forked children.
 
     Its methods raise a StoreFileError if the file cannot be used.
 
@@ -57,24 +61,30 @@ class StoreFile:
         max_bytes: maximum size of the file, without SQLite's log of up to 4 MB.
         max_age: seconds after which a value is no longer returned, if ``layout`` has the time of
             writing; None for no limit.
+        readers: who may read a file that is created.
 
     Attributes:
         set_aside: the new name of a file that was damaged or outdated; None if there was none.
     """
 
     def __init__(
-        self, path: Path, layout: Layout, max_bytes: int, max_age: float | None = None
+        self,
+        path: Path,
+        layout: Layout,
+        max_bytes: int,
+        max_age: float | None = None,
+        readers: Readers = "owner",
     ) -> None:
         self._path = path
         self._layout = layout
         self._max_bytes = max_bytes
         self._max_age = max_age
+        self._readers = readers
         self.set_aside: str | None = None
         self._read_again: dict[bytes, None] = {}
         self._size, self._size_until, self._page_size = 0, 0.0, 0
-        self._lock = ForkLock()
-        # To read and to write, so that reading does not wait while another process writes.
-        self._connections: tuple[Connection, Connection] | None = None
+        self._lock = fork_lock()
+        self._connections: _Connections | None = None
         self._inode: tuple[int, int] | None = None
         self._failures: dict[int, tuple[float, str]] = {}
 
@@ -82,7 +92,9 @@ class StoreFile:
 
     def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
         """The stored values, by key: those written before a value of :func:`time.time`, or all."""
-        rows, old = self._run(_READ, lambda connection: self._select(connection, keys))
+        found = self._run(_READ, lambda connection: self._select(connection, keys))
+        assert found is not None
+        rows, old = found
         if before is not None or self._max_age is not None:
             now = time.time()
             oldest = -math.inf if self._max_age is None else now - self._max_age
@@ -90,7 +102,7 @@ class StoreFile:
             newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
             newest = newest if before is None else min(newest, before)
             rows = [row for row in rows if oldest <= row[3] < newest]
-        if old:
+        if old and self._connections is not None and self._connections.writer is not None:
             self._read_again.update((row[0], None) for row in rows if row[1] < old)
         return {row[0]: row[2] for row in rows}
 
@@ -100,11 +112,32 @@ class StoreFile:
         return len(self._read_again) >= _MAX_READ_AGAIN
 
     def put_many(self, values: Mapping[bytes, Any]) -> None:
-        """Store values; None deletes that of its key."""
+        """Store values; None deletes that of its key. A file that is only read stays as it is."""
         read_again, self._read_again = self._read_again, {}
         # A copy: a thread that reads may still add to it.
         keys = list(read_again)
         self._run(_WRITE, lambda connection: self._update(connection, values, keys))
+
+    def free_bytes(self) -> int:
+        """Bytes that can be written until the least recently used rows are deleted."""
+        used = self._run(_READ, _bytes_in_use) or 0
+        return self._max_bytes - used
+
+    def contents(self) -> dict[str, Any]:
+        """The number of rows, the bytes of the pages in use, and whether it can be written."""
+
+        def measure(connection: sqlite3.Connection) -> tuple[int, int]:
+            [(rows,)] = connection.execute(f"SELECT count(*) FROM {self._layout.table}")
+            return rows, _bytes_in_use(connection)
+
+        rows, size = self._run(_READ, measure) or (0, 0)
+        opened = self._connections
+        return {
+            "rows": rows,
+            "bytes": size,
+            "max_bytes": self._max_bytes,
+            "writable": opened is not None and opened.writer is not None,
+        }
 
     def close(self) -> None:
         """Close the file; a later call opens it again."""
@@ -162,11 +195,14 @@ class StoreFile:
         execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
         deleted = [key for key, value in values.items() if value is None]
         if deleted:
+            execute("PRAGMA secure_delete = ON")  # what is deleted on request is overwritten
             execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
+            execute("PRAGMA secure_delete = OFF")
             values = {key: value for key, value in values.items() if value is not None}
         marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
+        conflict = "IGNORE" if self._layout.first_wins else "REPLACE"
         execute_all(
-            f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})",
+            f"INSERT OR {conflict} INTO {table} ({columns}) VALUES ({marks})",
             zip(values, used, values.values(), *times, strict=False),
         )
         oldest = f"key IN (SELECT key FROM {table} ORDER BY used LIMIT ?)"
@@ -195,22 +231,22 @@ class StoreFile:
 
     # ------------------------------------------------------------------ the file
 
-    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of ``work`` with a connection; once more after a useless file was replaced.
 
-        ``number`` is that of the connection: _READ or _WRITE.
+        ``number`` is _READ or _WRITE. None if the file is only read, and this would write.
         """
         self._check(number)
         try:
             opened = None
             try:
                 opened = self._open()
-                result = opened[number].run(work)
+                result = opened.run(number, work)
             except (sqlite3.DatabaseError, WrongFileError) as error:
                 if not self._is_useless(error):
                     raise
                 self._set_aside(opened)
-                result = self._open()[number].run(work)
+                result = self._open().run(number, work)
         except (sqlite3.Error, OSError, ValueError, WrongFileError) as error:
             self._fail(number, error)
             with self._lock:
@@ -235,6 +271,8 @@ class StoreFile:
 
     def _is_useless(self, error: Exception) -> bool:
         """Whether the file is one of ours that is damaged or outdated, and has to be replaced."""
+        if self._is_read_only():
+            return False
         if isinstance(error, WrongFileError):
             return error.version is not None and error.version < self._layout.version
         if type(error) is not sqlite3.DatabaseError:  # its subclasses: locks, disks, statements
@@ -244,29 +282,36 @@ class StoreFile:
             return True
         return False
 
-    def _open(self) -> tuple[Connection, Connection]:
-        """The connections to read and to write."""
+    def _is_read_only(self) -> bool:
+        """Whether the file is read, but cannot be written."""
+        return self._layout.read_only and not can_write(self._path)
+
+    def _open(self) -> _Connections:
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one
                 self._inode = inode_of(self._path)  # for _set_aside, if the file is damaged
+                read_only = self._is_read_only()
                 try:
-                    prepare(self._path, self._layout)
+                    if read_only:
+                        check_readable(self._path, self._layout)
+                    else:
+                        prepare(self._path, self._layout, self._readers)
                 except Exception as error:
                     if not self._is_useless(error):
                         self._fail(_OPEN, error)
                     raise
                 self._inode = inode_of(self._path)
                 self._size_until, self._page_size = 0.0, 0
-                self._connections = Connection(self._path), Connection(self._path)
+                self._connections = _Connections(self._path, read_only=read_only)
             return self._connections
 
     def _close(self) -> None:
         connections, self._connections = self._connections, None
-        for connection in connections or ():
-            connection.close()
+        if connections is not None:
+            connections.close()
 
-    def _set_aside(self, opened: tuple[Connection, Connection] | None) -> None:
+    def _set_aside(self, opened: _Connections | None) -> None:
         """Rename the file, unless another thread or process has done so already.
 
         ``opened`` are the connections that met the damage; None if it prevented opening.
@@ -284,6 +329,37 @@ class StoreFile:
                         source = target.with_name(target.name + suffix)
                         source.replace(target.with_name(name + suffix))
                 self.set_aside = name
+
+
+class _Connections:
+    """Connections to read, one for each thread up to a number, and one to write.
+
+    Reading does not wait while another process writes, nor for other threads.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._readers = [Connection(path, read_only=read_only) for _ in range(_MAX_READERS)]
+        self.writer = None if read_only else Connection(path)
+
+    def run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The result of ``work`` with a connection to read or to write; None if none can write."""
+        if number == _READ:
+            free = (reader for reader in self._readers if not reader.busy)
+            return next(free, self._readers[0]).run(work)
+        return None if self.writer is None else self.writer.run(work)
+
+    def close(self) -> None:
+        for connection in (*self._readers, self.writer):
+            if connection is not None:
+                connection.close()
+
+
+def _bytes_in_use(connection: sqlite3.Connection) -> int:
+    [(pages,)] = connection.execute("PRAGMA page_count")
+    [(free,)] = connection.execute("PRAGMA freelist_count")
+    [(size,)] = connection.execute("PRAGMA page_size")
+    used: int = (pages - free) * size
+    return used
 
 
 def _counter(value: object) -> int:

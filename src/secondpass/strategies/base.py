@@ -113,7 +113,7 @@ def split_batches(count: int, size: int | None) -> Iterator[range]:
         yield range(count * batch // number, count * (batch + 1) // number)
 
 
-def equal_scores(count: int, score: float = 0.0) -> BatchScores:
+def assumed_scores(count: int, score: float = 0.0) -> BatchScores:
     """The assumed answer of a dry run: equal scores, which keep the order."""
     return BatchScores((score,) * count, ())
 

@@ -25,6 +25,7 @@ from secondpass.ranking.ledger import ROUND_MARGIN
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
+from secondpass.types import DegradedBy
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -53,7 +54,7 @@ class Blocks(OrderStrategy):
 
     A candidate gets a score if one of its blocks was answered, and that block is joined to the
     others by common candidates. If the last question is not answered, the joined order is used, and
-    the report says ``degraded``.
+    the report is ``degraded`` by ``stage``.
 
     If the limits do not allow all questions, the last candidates are left out, and the others are
     ordered once.
@@ -161,16 +162,17 @@ class Blocks(OrderStrategy):
         asked = {i for block, group in zip(blocks, read, strict=True) if group for i in block}
         unjudged = frozenset(range(count)) - asked | separate
         order = joint_order([order for order in ordered if joined.issuperset(order)])
-        degraded = False
+        degraded_by: tuple[DegradedBy, ...] = ()
         if final and self.final > 1 and len(blocks) > 1:
             yield from task.call.interim(task, lambda: groups.judgement(count, order, unjudged))
             best = order[: self.final]
             (answer,) = yield from groups.ask(best)
             group = groups.read(answer, best)
-            degraded = group is None
-            if group is not None:
+            if group is None:
+                degraded_by = ("stage",)
+            else:
                 order[: self.final] = group.ordered + group.missing
-        return groups.judgement(count, order, unjudged, degraded=degraded)
+        return groups.judgement(count, order, unjudged, degraded_by=degraded_by)
 
     def _rounds(self, count: int, *, final: bool = True) -> list[int]:
         number = -(-count // self.block)

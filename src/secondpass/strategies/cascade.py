@@ -25,11 +25,12 @@ from secondpass.ranking.methods import (
     beside_as_setting,
     converted,
     inner,
+    reasons_of,
 )
 from secondpass.ranking.outcome import failed, merged
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import Nested, configurable, definition
-from secondpass.types import Issue, ScoreKind
+from secondpass.types import DegradedBy, Issue, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -65,9 +66,10 @@ class Cascade:
 
     With a single candidate, a stage whose method does not score it changes nothing, and needs no
     call. A stage that fails is skipped: the next one takes the best of the order so far, and the
-    report says ``degraded``, as it does if a stage keeps its input order or gives it a weight. With
-    a weight, its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage
-    scores anything and one keeps its input order, the cascade keeps the original order.
+    report is ``degraded`` by ``stage``. It is also ``degraded`` if a stage keeps its input order or
+    gives it a weight. With a weight, its scores are blended by ``minmax`` with ``1 / rank`` in its
+    input order. If no stage scores anything and one keeps its input order, the cascade keeps the
+    original order.
 
     Every stage that takes an instruction gets that of the call. The report lists those that take
     none only if no stage that scored candidates takes one.
@@ -155,11 +157,12 @@ def scored_order(judgement: Judgement) -> list[int]:
     """
     ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
     scores = {index: score for index, score in enumerate(ordering) if score is not None}
-    if judgement.original:
-        blend = Blend(judgement.original, "minmax")
-        blended = blend.mix([None] * len(scores), [*scores.values()])
-        scores = dict(zip(scores, blended.final, strict=True))
-    return sorted(scores, key=scores.__getitem__, reverse=True)
+    if not judgement.original:
+        return sorted(scores, key=scores.__getitem__, reverse=True)
+    blend = Blend(judgement.original, "minmax")
+    blended = blend.mix([None] * len(scores), [*scores.values()])
+    indices = [*scores]
+    return [indices[place] for place in blended.order]
 
 
 @dataclass(slots=True)
@@ -172,7 +175,7 @@ class _State:
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
     issues: list[Issue] = field(default_factory=list)  # with indices of the whole task
-    degraded: bool = False  # a stage failed, and another determined the order instead
+    degraded_by: set[DegradedBy] = field(default_factory=set)
     spans: dict[int, Span] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
     kept: bool = False
@@ -197,7 +200,7 @@ class _State:
         message = f"this stage scored nothing: {error}"
         self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)
-        self.degraded = True
+        self.degraded_by.add("stage")
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
         """Put what a stage was given first, by its scores; the rest keeps its order.
@@ -217,12 +220,12 @@ class _State:
             own = dict(zip(indices, judgement.stage_scores, strict=True))
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
-        self.degraded |= judgement.degraded or bool(judgement.original)
+        self.degraded_by |= reasons_of(judgement)
         self.kept |= judgement.original == 1
         codes = {issue.code for issue in judgement.issues}
         self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
-        # Scored before but not here: an earlier stage decides its place.
-        self.degraded |= any(index in self.scores for index in missed)
+        if any(index in self.scores for index in missed):
+            self.degraded_by.add("stage")  # an earlier stage decides the places of these
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         unknown = {indices[position] for position in failed(judgement.unjudged, judgement.issues)}
         self.beyond |= beyond
@@ -266,7 +269,7 @@ class _State:
             issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
-            self.degraded,
+            self.degraded_by,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
             spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

@@ -23,14 +23,14 @@ from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
 from secondpass.prompts.template import Prompting
+from secondpass.ranking.scoring import equal_scores
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
     ask_batches,
-    equal_scores,
+    assumed_scores,
     merge_batches,
-    returned,
     split_batches,
 )
 from secondpass.strategies.shuffles import Shuffles
@@ -113,16 +113,18 @@ class Graded(LLMStrategy):
         """One Ask effect with a question for each batch of each shuffle; more for refused ones."""
         count = len(task.texts)
         if count == 1 and not self.judge_single:
-            return returned(Judgement([None], beyond=frozenset({0})))
+            return Judgement([None], beyond=frozenset({0}))
         shuffles = Shuffles(self.shuffles, self.scale)
         rounds = [len(list(split_batches(count, self.batch_size)))]
-        return shuffles.judge(self.name, self._judge_once, task, rounds)
+        judgement = yield from shuffles.judge(self.name, self._judge_once, task, rounds)
+        equal = equal_scores(task.texts, judgement.scores, self.name)
+        return replace(judgement, issues=[*judgement.issues, *equal])
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
 
         def question(batch: range) -> Question[Prompt, BatchScores]:
-            assumed = equal_scores(len(batch), self.scale[0])
+            assumed = assumed_scores(len(batch), self.scale[0])
             return replace(questions.about(batch), assumed=assumed)
 
         issues = IssueCollector(self.name)

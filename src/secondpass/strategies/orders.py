@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned, why_missing
 from secondpass.strategies.shuffles import Shuffles
-from secondpass.types import ScoreKind
+from secondpass.types import DegradedBy, ScoreKind
 
 OrderReply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
 """The format of an order: the rank of each label, as an object or as an array of objects; an array
@@ -139,10 +139,10 @@ class Groups:
         order: Sequence[int],
         unjudged: frozenset[int] = frozenset(),
         *,
-        degraded: bool = False,
+        degraded_by: Collection[DegradedBy] = (),
     ) -> Judgement:
         """Scores of the kind ``rank`` for these of ``count`` texts, best first."""
         scores: list[float | None] = [None] * count
         for rank, index in enumerate(order):
             scores[index] = (count - rank) / count
-        return Judgement(scores, unjudged, self.issues.issues(), degraded=degraded)
+        return Judgement(scores, unjudged, self.issues.issues(), degraded_by=degraded_by)

@@ -24,12 +24,13 @@ from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities
 from secondpass.prompts.template import Prompting
+from secondpass.ranking.scoring import equal_scores
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
     ask_batches,
-    equal_scores,
+    assumed_scores,
     merge_batches,
     split_batches,
 )
@@ -127,9 +128,11 @@ class Pointwise(LLMStrategy):
         questions = Questions(task, self.llm, self.prompting, self._format)
 
         def question(batch: range) -> Question[Prompt, BatchScores]:
-            return replace(questions.about(batch), assumed=equal_scores(1))
+            return replace(questions.about(batch), assumed=assumed_scores(1))
 
         issues = IssueCollector(self.name)
         batches = list(split_batches(count, 1))
         answers = yield from ask_batches(task.call, self.llm, question, batches, issues)
-        return merge_batches(count, answers, word="score", issues=issues)
+        judgement = merge_batches(count, answers, word="score", issues=issues)
+        equal = equal_scores(task.texts, judgement.scores, self.name)
+        return replace(judgement, issues=[*judgement.issues, *equal])

@@ -116,7 +116,7 @@ class Shuffles:
             _joint_ranks(scores) if self.scale is None else [_mean(values) for values in scores],
             frozenset(set.intersection(*unjudged)),
             issues.issues(),
-            degraded=any(judgement.degraded for _, judgement in runs),
+            degraded_by={reason for _, judgement in runs for reason in judgement.degraded_by},
             spreads=[max(values) - min(values) if len(values) > 1 else None for values in scores],
         )
 

@@ -115,7 +115,7 @@ def _once(items: Sequence[Ranked], judged: Collection[str]) -> list[Ranked]:
 
 def _causes(reports: Sequence[Report]) -> str:
     """The statuses of rankings and the codes of their issues, with numbers of rankings."""
-    statuses = Counter(report.status for report in reports)
+    statuses = Counter(report.status_text for report in reports)
     codes = Counter(code for report in reports for code in {one.code for one in report.issues})
     return ", ".join(
         f"{noun} {name}: {count}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from secondpass import Candidate, MissingExtraError, Reranker, Stored
 from secondpass.cli.shared import (
     AsJson,
     info,
@@ -16,12 +18,16 @@ from secondpass.cli.shared import (
     warn,
     write,
 )
+from secondpass.config import preset
 from secondpass.settings import counted
+from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
+from secondpass_evaluation.search.index import passages_of
 from secondpass_evaluation.search.selection import UNFINISHED
+from secondpass_evaluation.search.stored import STORE, fill, stored_in
 
 if TYPE_CHECKING:
     from secondpass_evaluation.search.indexing import Built
@@ -58,6 +64,14 @@ def index(
         bool,
         typer.Option("--words-only", help="Leave out vectors, which take most of the time."),
     ] = False,
+    store: Annotated[
+        bool,
+        typer.Option(
+            "--store",
+            help="Store the passages as `query --rerank --preset embedded` needs them, too, which "
+            "takes twice the time; later builds keep the store up to date.",
+        ),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Rebuild the index even if nothing has changed.")
     ] = False,
@@ -83,10 +97,10 @@ def index(
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
-        warn(
-            "vectors are left out: the packages that compute them are not installed. "
-            'Run: pip install "secondpass[embedded]"'
-        )
+        warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
+    store = store or (into / STORE).is_file()
+    before = [*passages_of(into)] if store else []
+    stored = None
     try:
         with progress_bars(as_json) as progress:
             built = build_index(
@@ -99,15 +113,35 @@ def index(
                 force=force,
                 progress=progress,
             )
+            if store:
+                stored = _store(into, before, progress)
     except KeyboardInterrupt:
         if (into / UNFINISHED).exists():
             info("the vectors that were made are kept; the same command goes on with them")
         raise
     warn_of_skipped(built.skipped)
     if as_json:
-        print_json(_record(built, source))
-    else:
-        write(one_line(f"{into}: {_summary(built)}") + "\n")
+        record = _record(built, source)
+        if stored is not None:
+            record["stored"] = {"known": stored.known, "encoded": stored.encoded}
+        print_json(record)
+        return
+    text = _summary(built)
+    if stored is not None:
+        text += f"; {counted(stored.encoded, 'passage')} stored, {stored.known:,} before"
+    write(one_line(f"{into}: {text}") + "\n")
+
+
+def _store(folder: Path, before: Sequence[Candidate], progress: Progress) -> Stored:
+    """Store the passages of an index, and delete those that it had before and has no more."""
+    reranker = Reranker.from_config(stored_in(preset("embedded"), folder / STORE))
+    corpus = passages_of(folder)
+    texts = {passage.text for passage in corpus}
+    if removed := [passage for passage in before if passage.text not in texts]:
+        reranker.forget(removed)
+    stored = fill(reranker, corpus, progress)
+    reranker.close()
+    return stored
 
 
 def _record(built: Built, source: Path) -> dict[str, Any]:

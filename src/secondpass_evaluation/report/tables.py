@@ -241,8 +241,9 @@ def issues(comparison: ComparisonData) -> Table:
     if rows:
         notes.append(
             "A ranking that is not ok still counts in the figures: a partial one is judged in "
-            "part, a degraded one comes from a fallback, and an unchanged one has the first "
-            "stage's order. A system all of whose rankings are unchanged is not measured."
+            "part, a degraded one is not the order of the whole method alone, or its model is "
+            "doubtful, and an unchanged one has the first stage's order. A system all of whose "
+            "rankings are unchanged is not measured."
         )
     elif any(result.statuses for result in comparison.ran):
         notes.append("Every ranking was ok.")

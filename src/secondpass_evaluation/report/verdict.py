@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from secondpass.types import DEGRADED_WORDS
 from secondpass_evaluation.judging.inference import Corrected, excludes_zero
 from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds, p_phrase
 from secondpass_evaluation.results import ComparisonData, Result
@@ -127,14 +128,12 @@ def calls_per_query(result: Result) -> str | None:
 
 
 def degraded_by(result: Result) -> str:
-    """The causes of degraded rankings: fallbacks by name, or a failed stage of a cascade."""
-    names = sorted(result.fallbacks)
-    causes = []
-    if names:
-        causes.append(f"ranked by the fallback{'s' if len(names) > 1 else ''} {listed(names)}")
-    if sum(result.fallbacks.values()) < result.statuses.get("degraded", 0):
-        causes.append("a stage or a method failed")
-    return "; ".join(causes)
+    """Why rankings are degraded, in words, with the names of fallbacks."""
+    words = {**DEGRADED_WORDS}
+    if names := sorted(result.fallbacks):
+        plural = "s" if len(names) > 1 else ""
+        words["fallback"] = f"ranked by the fallback{plural} {listed(names)}"
+    return "; ".join(words[reason] for reason in words if result.degraded_by.get(reason))
 
 
 def _base(comparison: ComparisonData, best: Result) -> Result | None:

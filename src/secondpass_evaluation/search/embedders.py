@@ -97,11 +97,12 @@ class EmbeddedEmbedder:
         from secondpass.scorers.minilm import MODEL_NAME
 
         self.name = f"{MODEL_NAME}, {max_tokens} tokens"
-        self._model: Lazy[MiniLM] = Lazy(lambda: _load(max_tokens))
+        self._max_tokens = max_tokens
+        self._model: Lazy[MiniLM] = Lazy()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of length 1; shape ``(len(texts), 384)``."""
-        return self._model.get().embed(texts)
+        return self._model.get(lambda: _load(self._max_tokens)).embed(texts)
 
 
 def default_embedder() -> EmbeddedEmbedder | None:

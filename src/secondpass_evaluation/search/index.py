@@ -8,12 +8,13 @@ pickled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secondpass import InputError, MissingExtraError, SecondPassError
+from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath
+from secondpass.ranking.shared import WORDS_VERSION
 from secondpass.settings import counted
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
@@ -88,7 +89,7 @@ def open_index(
     Raises:
         StaleIndexError: its source has changed, and ``stale_ok`` is not set.
         IndexFaultError: the folder is not an index, or the index is incomplete, of another format
-            version, or was built with another embedder.
+            version, or was built with another embedder or other rules for words.
         InputError: the depth is out of range.
         FileNotFoundError: the folder does not exist.
     """
@@ -103,8 +104,14 @@ def open_index(
                 raise
 
 
+def passages_of(folder: Path) -> Sequence[Candidate]:
+    """The passages of an index; none if there is no index that can be read."""
+    index = open_existing(folder, None)
+    return () if index is None else index.corpus
+
+
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index to reuse its vectors: of any source, embedder and version that can be read."""
+    """Open an index to reuse its vectors: of any source, embedder and rules for words."""
     try:
         return _open(folder, embedder, check_source=False)
     except (IndexFaultError, OSError):
@@ -124,6 +131,9 @@ def _open(
     check_parts(folder, manifest, rebuild)
     stale: list[str] = []
     if check_source:
+        if manifest.get("words") != WORDS_VERSION:
+            problem = "its words were split by other rules than those of this program"
+            raise IndexFaultError(str(folder), problem, rebuild)
         embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
         source = manifest["source"]
         known = source_files(manifest)

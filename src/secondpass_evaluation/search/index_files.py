@@ -24,6 +24,7 @@ from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass_evaluation.search.retrieval import Parts
 from secondpass_evaluation.search.selection import MANIFEST, PARTS, UNFINISHED, is_index
+from secondpass_evaluation.search.stored import STORE_FILES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +193,7 @@ def check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise IndexFaultError(str(folder), "is a file; an index needs a folder")
-    own = {MANIFEST, LOCK, UNFINISHED}
+    own = {MANIFEST, LOCK, UNFINISHED, *STORE_FILES}
     names = [name for name in sorted(os.listdir(folder)) if name not in own]
     if foreign := [name for name in names if not (PARTS.fullmatch(name) or _DRAFT.fullmatch(name))]:
         problem = f"has other files ({first_few(foreign)}); choose a new folder, or an index"

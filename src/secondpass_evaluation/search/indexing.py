@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from secondpass import InputError
 from secondpass.formats.shared import AnyPath
-from secondpass.ranking.shared import kind_of
+from secondpass.ranking.shared import WORDS_VERSION, kind_of
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import (
@@ -45,6 +45,7 @@ from secondpass_evaluation.search.selection import (
     selection_by,
     selection_of,
 )
+from secondpass_evaluation.search.stored import STORE_FILES
 from secondpass_evaluation.search.unfinished import read_unfinished, write_unfinished
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def build_index(
     if has_folder:
         report("checking the index", 1, 1)
     if old is not None and is_current:
-        if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
+        if {*os.listdir(folder)} - {MANIFEST, LOCK, old.manifest["folder"], *STORE_FILES}:
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         kept = old.manifest["counts"]["vectors"]
@@ -160,6 +161,7 @@ def build_index(
             manifest = {
                 "format": FORMAT,
                 "version": FORMAT_VERSION,
+                "words": WORDS_VERSION,
                 "source": {
                     "path": str(source.resolve()),
                     "passage_size": passage_size,
@@ -264,6 +266,7 @@ def _is_current(
     return (
         settings["path"] == str(source.resolve())
         and same_passages
+        and index.manifest.get("words") == WORDS_VERSION
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and selection_of(settings) == selection
         and not any(changes(source, source_files(index.manifest), selection))

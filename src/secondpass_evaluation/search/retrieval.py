@@ -60,14 +60,15 @@ class HybridRetriever:
         embedder: embeds the corpus once, and each query. Without it the only mode is ``lexical``.
         depth: number of candidates of each list that the mode ``hybrid`` fuses.
         stem: maps a list of words to their stems, for example PyStemmer's ``stemWords``, which
-            clearly improves BM25 for English and similar languages. It also gets pairs of
-            characters, which PyStemmer returns unchanged. None: no stemming.
+            clearly improves BM25 for English and similar languages. It gets words in lower case,
+            with accents, in which ``ß`` is ``ss``; and pairs of characters, which PyStemmer returns
+            unchanged. None: no stemming.
         k1: saturation of the term frequency in BM25, 0 or more.
         b: length normalisation in BM25, 0 to 1.
 
-    Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
-    Thai, Lao, Khmer and Burmese, pairs of characters
-    (:func:`~secondpass.ranking.lexical.split_words`). There are no stop words: the inverse document
+    Words are those of :func:`~secondpass.ranking.words.split_words`: runs of letters, digits and
+    underscores; in Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese, pairs of characters.
+    Their spelling in Unicode makes no difference. There are no stop words: the inverse document
     frequency gives frequent words little weight. The defaults of ``k1`` and ``b`` are Lucene's.
 
     Raises:

@@ -13,6 +13,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -31,9 +32,10 @@ from secondpass_server.http.errors import ClientGoneError, IncompleteError, Requ
 from secondpass_server.http.fields import Fields
 from secondpass_server.http.keys import Keys
 from secondpass_server.http.metrics import Metrics
+from secondpass_server.http.paths import PlainPaths
 from secondpass_server.http.service import Service, response_headers
 from secondpass_server.http.settings import ServerSettings, is_loopback
-from secondpass_server.http.shapes import COMMON, SHAPES, Answer, Shape, shape_of
+from secondpass_server.http.shapes import COMMON, SCORE, SHAPES, Answer, Shape, shape_of
 
 _GONE = 499
 """Status in the metrics of a request whose client has disconnected; nothing is sent."""
@@ -68,12 +70,14 @@ class _Server:
         self.keys = Keys(self.settings)
         self.admission = Admission(self.settings)
         self.metrics = Metrics()
+        self.paths: list[str] = []
 
     def application(self) -> Starlette:
         prefixes: dict[str, list[Shape]] = {
-            "": [COMMON, SHAPES["mixedbread"]],
+            "": [COMMON, SHAPES["mixedbread"], SCORE],
             **{f"/{name}": [shape] for name, shape in SHAPES.items()},
         }
+        prefixes["/vllm"].append(SCORE)
         routes = []
         for prefix, shapes in prefixes.items():
             for shape in shapes:
@@ -87,9 +91,11 @@ class _Server:
             Route("/ready", self._ready),
             Route("/metrics", self._guarded(self._metrics)),
         ]
+        self.paths = [route.path for route in routes]
         application = Starlette(
             routes=routes,
             lifespan=self._lifespan,
+            middleware=[Middleware(PlainPaths)],
             exception_handlers={HTTPException: self._http_error},
         )
         application.router.redirect_slashes = False
@@ -228,15 +234,28 @@ class _Server:
         """Answer unknown paths and methods in the format of the API with the path's prefix."""
         assert isinstance(error, HTTPException)
         # The path may be "*", and begins with that of a mount, if any.
-        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        root = request.scope.get("root_path", "")
+        path = request.scope["path"].removeprefix(root)
         prefix = path.lstrip("/").partition("/")[0]
         shape = SHAPES.get(prefix, COMMON)
-        message = "there is no such path" if error.status_code == 404 else error.detail
+        message = error.detail
+        if error.status_code == 404:
+            message = f"there is no such path; {self._known_paths(prefix, root)}"
         kind = error.detail.lower().replace(" ", "_")
         converted = RequestError(error.status_code, message, kind, headers=error.headers)
         headers = await error_headers(converted, Body(request, self.settings))
         self.metrics.add_request("none", error.status_code)
         return self._finished(request, _json(shape.error(converted), error.status_code, headers))
+
+    def _known_paths(self, prefix: str, root: str) -> str:
+        """The paths behind a prefix of an API; for any other, those without and the prefixes."""
+        firsts = {path: path.split("/")[1] for path in self.paths}
+        if prefix in SHAPES:
+            known = [path for path, first in firsts.items() if first == prefix]
+            return f"there are {', '.join(root + path for path in known)}"
+        known = [path for path, first in firsts.items() if first not in SHAPES]
+        others = ", ".join(f"{root}/{name}" for name in SHAPES)
+        return f"there are {', '.join(root + path for path in known)}, and more behind {others}"
 
 
 def _response(shape: Shape, answer: Answer) -> Response:

@@ -85,13 +85,21 @@ class Fields:
             _check_length(name, value, limit)
         return value
 
-    def query(self) -> str:
-        """The query, which is not blank."""
-        value = self.text("query")
+    def query(self, name: str = "query", *, listed: bool = False) -> str:
+        """The query, which is not blank; with ``listed``, it may be a list of one."""
+        value: str | None
+        if listed and isinstance(self._body.get(name), list):
+            (value, *more), _ = self.documents(name)
+            if more:
+                message = f"{name}: must be one text; send a request for each"
+                raise RequestError(None, message)
+            _check_length(name, value, self._settings.max_query_characters)
+        else:
+            value = self.text(name)
         if value is None:
-            raise RequestError(None, "query: is required")
+            raise RequestError(None, f"{name}: is required")
         if not value.strip():
-            raise RequestError(None, "query: must not be blank")
+            raise RequestError(None, f"{name}: must not be blank")
         return value
 
     def model(self) -> str | None:
@@ -125,14 +133,24 @@ class Fields:
         return value
 
     def documents(
-        self, name: str, *, objects: bool = False, fields: list[str] | None = None
+        self,
+        name: str,
+        *,
+        objects: bool = False,
+        fields: list[str] | None = None,
+        single: bool = False,
     ) -> tuple[list[str], list[Any]]:
         """The texts to rank, and the documents as they were sent.
 
         With ``objects``, these may have a ``text``, or the ``fields`` that are ranked instead: the
-        value of a single one as it is, several as lines ``name: value``.
+        value of a single one as it is, several as lines ``name: value``. With ``single``, a text
+        counts as a list of one.
         """
-        value = self._get(name, list, "a list")
+        if single and isinstance(text := self._body.get(name), str):
+            self._read.add(name)
+            value: Any = [text]
+        else:
+            value = self._get(name, list, "a list")
         if value is None:
             raise RequestError(None, f"{name}: is required")
         if not value:

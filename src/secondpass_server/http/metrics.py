@@ -42,6 +42,9 @@ class Metrics:
         self._rankings = counter(
             "rankings", "Rankings by model and report status.", ["model", "status"]
         )
+        self._degraded = counter(
+            "degraded", "Degraded rankings, by model and reason.", ["model", "by"]
+        )
         self._issues = counter("issues", "Issues of rankings, by code.", ["code"])
         self._candidates = histogram("candidates", "Candidates per request.", buckets=_CANDIDATES)
         self._waiting = histogram(
@@ -57,6 +60,9 @@ class Metrics:
         )
         self._calls = counter("calls", "Calls of scorers and services.", ["model"])
         self._tokens = counter("tokens", "Tokens that services reported.", ["model", "direction"])
+        self._passages = counter(
+            "passages", "Passages whose encoding was known, and that were encoded.", ["state"]
+        )
         self._units = counter("billed_units", "Billed units that are no tokens.", ["model"])
 
     def add_request(self, api: str, status: int, seconds: float | None = None) -> None:
@@ -68,6 +74,8 @@ class Metrics:
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
         report, usage = ranking.report, ranking.report.usage
         self._rankings.labels(model, report.status).inc()
+        for reason in report.degraded_by:
+            self._degraded.labels(model, reason).inc()
         for code in _codes(issue.code for issue in report.issues):
             self._issues.labels(code).inc()
         self._candidates.observe(candidates)
@@ -77,6 +85,8 @@ class Metrics:
         refused = any(issue.code == "overloaded" for issue in report.issues)
         self._overloaded.labels(model).inc(refused)
         self._calls.labels(model).inc(usage.calls)
+        self._passages.labels("known").inc(usage.known)
+        self._passages.labels("encoded").inc(usage.encoded)
         if usage.input_tokens is not None:
             self._tokens.labels(model, "input").inc(usage.input_tokens)
         if usage.output_tokens is not None:

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from secondpass import ConfigurationError
-from secondpass.ranking.shared import log
+from secondpass.ranking.shared import log, log_exception
 from secondpass.settings import changed
 from secondpass_server.http.application import create_app
 from secondpass_server.http.metrics import Metrics
@@ -157,6 +157,16 @@ class Connection(H11Protocol):
         if self.conn.trailing_data[0] and "head" not in self.timers:
             self._start_timer("head", HEAD_SECONDS, self._head_is_late)
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are not HTTP, as uvicorn does unless the request has no body, or an
+        answer has begun: then it raises, and logs the bytes.
+        """
+        if not self._is_idle:
+            # What the application answers from now on is dropped.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._refuse(400, "Bad Request", msg.encode())
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.remove(self)
         for name in [*self.timers]:
@@ -179,11 +189,18 @@ class Connection(H11Protocol):
         del self.timers["head"]
         if self.transport.is_closing() or not self._is_idle:
             return
-        if self.conn.trailing_data[0] and self.conn.our_state is h11.IDLE:
+        if self.conn.trailing_data[0]:
+            self._refuse(408, "Request Timeout", _TIMEOUT)
+        self.transport.close()
+
+    def _refuse(self, status: int, reason: str, text: bytes) -> None:
+        """Send an error, unless an answer has begun, and close the connection."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
+            is_head = not self._is_idle and self.cycle.scope["method"] == "HEAD"
             for event in (
-                h11.Response(status_code=408, headers=headers, reason=b"Request Timeout"),
-                h11.Data(data=_TIMEOUT),
+                h11.Response(status_code=status, headers=headers, reason=reason.encode()),
+                h11.Data(data=b"" if is_head else text),
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event) or b"")
@@ -306,6 +323,7 @@ class Server(uvicorn.Server):
     def __init__(self, plan: Plan, application: Any, early: Sequence[int] = ()) -> None:
         # Its warnings are errors of clients, or are logged by the application.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        logging.getLogger("uvicorn.error").addFilter(_without_traceback)
         state = getattr(application, "state", None)
         self._service: Service | None = getattr(state, "service", None)
         self._connections = Connections(
@@ -335,6 +353,7 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until a signal; one that came before also drains."""
+        asyncio.get_running_loop().set_exception_handler(_log_exception)
         if self._early:
             self.handle_exit(signal.SIGTERM, None)
         await super().main_loop()
@@ -385,6 +404,23 @@ class Server(uvicorn.Server):
         grace = self.config.timeout_graceful_shutdown or 0
         await asyncio.sleep(0.1 + grace)  # when uvicorn cancels the remaining requests
         self.cut_off = len(self.server_state.tasks)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Log an exception in one line: its traceback may have bytes of a request."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        log_exception(error, "the server")
+        log("error", "%s (%s)", record.getMessage().strip(), type(error).__name__)
+    return error is None
+
+
+def _log_exception(_loop: object, context: Mapping[str, Any]) -> None:
+    """The same for an exception that no one awaits, such as that of a connection."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        log_exception(error, "the server")
+    log("error", "%s (%s)", context["message"], type(error).__name__)
 
 
 @contextlib.contextmanager

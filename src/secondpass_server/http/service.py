@@ -188,7 +188,7 @@ def _incomplete(ranking: Ranking, model: str) -> IncompleteError:
     codes = [issue.code for issue in issues]
     late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
     reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-    message = f"reranking failed, the ranking is {ranking.report.status}: {reasons}"
+    message = f"reranking failed, the ranking is {ranking.report.status_text}: {reasons}"
     headers = _headers(ranking.report, codes)
     if "overloaded" in codes:
         headers["Retry-After"] = _RETRY_OVERLOADED
@@ -232,6 +232,8 @@ def _headers(report: Report, codes: Iterable[str]) -> dict[str, str]:
         "Secondpass-Depth": f"{report.depth_done}/{report.depth_asked}",
         "Secondpass-Waiting-Seconds": f"{report.waiting_seconds:.6f}",
     }
+    if report.degraded_by:
+        headers["Secondpass-Degraded-By"] = ", ".join(report.degraded_by)
     if names := dict.fromkeys(codes):
         # Custom methods may have codes that headers cannot hold.
         plain = [name if name.isascii() and name.isidentifier() else "other" for name in names]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from secondpass import Ranking
@@ -226,6 +228,48 @@ class Vllm(Jina):
         return {"error": {"message": error.message, "type": error.kind, "code": self.status(error)}}
 
 
+class VllmScore(Vllm):
+    """The scores of texts in the order of the request, as vLLM's ``/score`` has them."""
+
+    paths = ("/v1/score", "/score")
+    score = "score"
+
+    _NAMES = (
+        ("text_1", "text_2"),
+        ("data_1", "data_2"),
+        ("queries", "documents"),
+        ("queries", "items"),
+    )
+    """Fields of the query and of the texts, as vLLM names them in turn."""
+
+    def read(self, fields: Fields) -> RerankRequest:
+        """A single query; vLLM also takes a list of pairs."""
+        complete = (pair for pair in self._NAMES if all(name in fields for name in pair))
+        query, documents = next(complete, self._NAMES[0])
+        texts, _ = fields.documents(documents, single=True)
+        return RerankRequest(
+            query=fields.query(query, listed=True),
+            texts=texts,
+            documents=texts,
+            model=fields.model(),
+            instruction=fields.text("instruction"),
+            unused=self.unused(fields),
+        )
+
+    def response(self, answer: Answer) -> Any:
+        """Rows are in the order of the texts, not of the scores."""
+        rows = sorted(self.rows(answer), key=itemgetter("index"))
+        return {
+            "id": answer.id,
+            "object": "list",
+            "created": int(time.time()),
+            "model": answer.model,
+            "data": [{**row, "object": "score"} for row in rows],
+            "usage": _usage(answer),
+            "secondpass": answer.report,
+        }
+
+
 class LlamaCpp(Vllm):
     """llama.cpp has synonyms of its paths."""
 
@@ -335,6 +379,9 @@ class Tei(Shape):
         types = {429: "Overloaded", 503: "Unhealthy", 504: "Backend", 500: "Backend"}
         return {"error": message, "error_type": types.get(self.status(error), "Validation")}
 
+
+SCORE = VllmScore()
+"""The format of vLLM's second API, at paths with its prefix and without one."""
 
 COMMON = Common()
 """The format at paths without a prefix, unless the body has fields of another."""

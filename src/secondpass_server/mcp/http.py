@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 
 from mcp.server import MCPServer
@@ -15,6 +16,7 @@ from secondpass_server.http.admission import Admission
 from secondpass_server.http.bodies import Body, error_headers, wait_for_disconnect
 from secondpass_server.http.errors import ClientGoneError, RequestError
 from secondpass_server.http.keys import Keys
+from secondpass_server.http.paths import with_plain_path
 from secondpass_server.http.server import Plan, Server
 from secondpass_server.http.settings import ServerSettings
 
@@ -27,6 +29,8 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
     Without keys, only requests to loopback names are answered, which keeps web pages in a local
     browser out (DNS rebinding); with a key, any Host header is accepted.
     """
+    # Its warnings have headers of clients without a key.
+    logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     application = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -55,10 +59,14 @@ class _Guarded:
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
+        scope = with_plain_path(scope)
         request = Request(scope, receive)
         body = Body(request, self.settings)
         try:
             self.keys.check(request.headers)
+            if scope["path"].removeprefix(scope.get("root_path", "")) != PATH:
+                message = f"there is no such path; the tools are at {PATH}"
+                raise RequestError(404, message, "not_found")
             if request.method != "POST":
                 # Without sessions, a stream of events would stay open without any event.
                 message = "there are no streams and no sessions; send calls by POST"

@@ -61,12 +61,15 @@ Model = Annotated[str | None, Field(description="Which reranker; omit for the de
 class Outcome(BaseModel):
     """Whether the documents were really reranked, and why not."""
 
-    reranked: bool = Field(
-        description="Whether all documents that can be were scored; false if there was none."
-    )
+    reranked: bool = Field(description="Whether documents were scored, and `status` is `ok`.")
     status: str = Field(
-        description="`ok`, `partial` (some are not scored), `degraded` (a fallback gave the order) "
-        "or `unchanged` (the order is that of the input)."
+        description="`ok`, `partial` (some are not scored), `degraded` (`degraded_by` says why) or "
+        "`unchanged` (the order is that of the input)."
+    )
+    degraded_by: list[str] = Field(
+        description="`fallback` (another method gave the order), `language` (the texts are not "
+        "English) or `original` (for another reason: the order of the input has a weight), "
+        "`doubtful` (the model may be unfit), `stage` (a part of the method failed)."
     )
     method: str | None = Field(description="What gave the order; null if nothing did.")
     why_not: list[str] = Field(
@@ -137,6 +140,7 @@ def _outcome(ranking: Ranking) -> dict[str, Any]:
     return {
         "reranked": report.status == "ok" and report.skipped is None and report.method is not None,
         "status": report.status,
+        "degraded_by": [*report.degraded_by],
         "method": report.method,
         "why_not": why_not,
     }

@@ -119,6 +119,17 @@ def test_scores_of_answers(name, make, provider):
     assert issues == ([("score_refused", (1,))] if score is None else [])
 
 
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_field_that_is_null_in_all_answers_is_named(question, make, provider):
+    changes = {
+        "yes_no": with_probability(None),
+        "graded": member("graded", "probabilities", None)[1],
+    }
+    provider.play(each_answer(changes[question], lambda index: True))
+    (issue,) = make(question=question).rerank("q", NUMBERS).report.issues
+    assert "is null or missing" in issue.message
+
+
 @in_turn("value", [1.5, -0.2, 1e300])
 def test_other_scale_refuses_all_batches(value, make, provider):
     provider.play(each_answer(with_probability(value)))
@@ -266,6 +277,7 @@ def test_answers_by_their_order(make, provider):
     [
         ({"error": {"message": "This is no decision model"}}, "This is no decision model"),
         ({"results": [], "wombats": 1}, "'answers' is wanted, and it has 'results'"),
+        ({"answers": None}, "'answers' is null"),
     ],
 )
 def test_what_is_there_instead_of_answers(reply, message, make, provider):

@@ -86,6 +86,7 @@ WRONG = [
     ({"options": {"input": "x"}}, "options: 'input' cannot be set"),
     ({"options": {"questions": []}}, "options: 'questions' cannot be set"),
     ({"options": {"model": "x"}}, "options: 'model' cannot be set"),
+    ({"options": {"n": "$query"}}, "options.n: '.query' is no placeholder"),
     ({"temperature": 0}, "temperature"),
     ({"api": OWN, "base_url": "http://h"}, "question: 'graded' is not supported"),
     (

@@ -26,7 +26,7 @@ def test_many_candidates(api, count, calls, make, rank, provider):
     shuffled = rows(
         lambda found: random.Random(0).sample(found, len(found)), lambda t: int(t) / count
     )
-    provider.play(lambda request: [fake.Pause(0.01), *shuffled(request)])
+    provider.play(lambda request: [fake.Pause(1 / calls), *shuffled(request)])
     ranking = rank(make(api, whole=WHOLE), "q", candidates)
     assert [int(item.text) for item in ranking] == list(range(count - 1, -1, -1))
     assert all(item.candidate is candidates[item.position] for item in ranking)

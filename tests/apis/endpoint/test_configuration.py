@@ -23,6 +23,11 @@ WRONG = [
     ({"api": "tei", **HERE, "options": {"texts": []}}, "options: 'texts' cannot be set in options"),
     ({"api": "tei", **HERE, "options": {"query": ""}}, "options: 'query' cannot be set in options"),
     ({"api": "tei", **HERE, "options": {"model": ""}}, "options: 'model' cannot be set in options"),
+    (
+        {"api": "tei", **HERE, "options": {"n": "$cuont"}},
+        "options.n: '.cuont' is no placeholder; d",
+    ),
+    ({"api": "tei", **HERE, "options": {"n": ["$index"]}}, r"options.n\[0\]: '.index' is no place"),
     ({"api": "Cohere", "model": "m"}, "api"),
     ({"model": "m"}, "api"),
     ({"api": "cohere", "model": "m", "top_n": 5}, "top_n"),

@@ -38,8 +38,8 @@ def own(provider, monkeypatch, build):
     monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
     provider.play(mine)
 
-    def make(auth=None, **settings):
-        api = MINE if auth is None else {**MINE, "auth": auth}
+    def make(auth=None, api=MINE, **settings):
+        api = api if auth is None else {**api, "auth": auth}
         base_url = f"http://127.0.0.1:{provider.port}/mine"
         method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
         return build({**method, **settings})
@@ -134,24 +134,18 @@ def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
     assert not provider.requests
 
 
-@pytest.mark.parametrize("api", ["cohere", "voyage", "nvidia", "deepinfra", "vertex"])
-@pytest.mark.parametrize("status", [400, 422])
-def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
-    rejected = fake.raw(http(status, {"message": "documents must not be empty"}))
-    provider.play(refusing(lambda r: any(not text.strip() for text in documents(r)), rejected))
+@pytest.mark.parametrize("api", ["cohere", "tei", "deepinfra"])
+def test_texts_without_a_visible_character_are_not_sent(api, make, rank, provider):
     reranker = make(api, api_key=KEY)
-    texts = ["3 a", "", "9 b", " \n", "5 c"]
-    ranking = rank(reranker, "q", texts)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: None, 4: 0.5}
+    ranking = rank(reranker, "q", ["3 a", "", "9 b", " \n", "5 c", "\u200b"])
+    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: None, 4: 0.5, 5: None}
     assert ranking.report.status == "partial"
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"asked_again": (), "empty_text": (1, 3)}
-    assert len(provider.requests) == 2
-    again = rank(reranker, "q", texts)  # it is remembered
-    assert scores(again) == scores(ranking)
-    assert len(provider.requests) == 3
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == {
+        "no_text": (1, 3, 5)
+    }
+    assert [documents(request) for request in provider.requests] == [["3 a", "9 b", "5 c"]]
     assert rank(reranker, "q", ["", " "]).report.status == "unchanged"
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -165,6 +159,32 @@ def test_optional_members_are_left_out_once_rejected(api, member, make, rank, pr
         ranking = rank(reranker, "q", NUMBERS)
         assert (ranking.report.status, ranking.order) == ("ok", (1, 2, 0))
         assert len(provider.requests) == requests
+
+
+OPTIONAL = dict.fromkeys("abcdefgh", True)
+
+
+def test_all_optional_members_may_be_rejected_one_by_one(own, rank, provider):
+    def step(request):
+        blamed = next((name for name in OPTIONAL if name in request.body), None)
+        if blamed is None:
+            return mine(request)
+        return [http(400, {"message": f"unknown parameter '{blamed}'"})]
+
+    provider.play(step)
+    request = {**MINE["request"], **OPTIONAL}
+    reranker = own(api={**MINE, "request": request, "optional": [*OPTIONAL]})
+    for requests in (1 + len(OPTIONAL), 2 + len(OPTIONAL)):
+        assert rank(reranker, "q", NUMBERS).report.status == "ok"
+        assert len(provider.requests) == requests
+
+
+def test_a_rejected_member_that_is_set_in_options_is_asked_about_twice(make, rank, provider):
+    """It is not left out, since it was asked for."""
+    provider.play(fake.raw(http(422, {"detail": "unexpected parameter truncate_prompt_tokens"})))
+    ranking = rank(make("vllm", options={"truncate_prompt_tokens": 100}), "q", NUMBERS)
+    assert ranking.report.status == "unchanged"
+    assert len(provider.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from rankings import codes, scores
 from rerank_answers import KEY, documents
 from rerank_dialects import NUMBERS
 from rotation import rotated
-from secondpass import Candidate
 
 TEXTS = [f"{number % 10} text {number}" for number in range(100)]
 
@@ -28,9 +27,9 @@ def dashscope(message: str) -> dict[str, str]:
     return {"code": "InvalidParameter", "message": f"{prefix}{message}"}
 
 
-def fastapi(kind: str, message: str, *place: object) -> object:
+def fastapi(kind: str, message: str, *place: object, member: str = "documents") -> object:
     """As docs.pydantic.dev, errors/validation_errors, has it, in the body of FastAPI."""
-    return {"detail": [{"type": kind, "loc": ["body", "documents", *place], "msg": message}]}
+    return {"detail": [{"type": kind, "loc": ["body", member, *place], "msg": message}]}
 
 
 DASHSCOPE = "of documents is invalid, it should not be empty or larger than 25.: input.documents"
@@ -43,10 +42,10 @@ LIMITS = {
     # HKUDS/LightRAG issue 319
     "DashScope, older": ("dashscope", 400, {"message": OLDER}, 25, 5),
     "FastAPI": ("infinity", 422, fastapi("too_long", FASTAPI), 64, 3),
-    "must not exceed": ("jina", 400, {"detail": "documents must not exceed 64"}, 64, 3),
-    "Chinese": ("jina", 400, {"message": "单次请求最多支持25个文档"}, 25, 6),
-    "unnamed": ("jina", 422, {"error": "too many documents"}, 30, 6),
-    "no words": ("jina", 413, b"", 50, 3),
+    "must not exceed": ("jina", 400, {"detail": "documents must not exceed 64"}, 64, 4),
+    "Chinese": ("jina", 400, {"message": "单次请求最多支持25个文档"}, 25, 7),
+    "unnamed": ("jina", 422, {"error": "too many documents"}, 30, 7),
+    "no words": ("jina", 413, b"", 50, 4),
 }
 
 
@@ -63,15 +62,43 @@ def test_a_limit_of_documents_costs_no_document(name, make, rank, provider):
     assert not rank(reranker, "q", TEXTS).report.issues  # it is remembered
 
 
-@pytest.mark.parametrize(
-    ("code", "further"),
-    [(400, 3), (422, 3), (413, 7)],  # a text may be too long, so one batch is followed down
-)
-def test_another_reason_costs_few_more_calls(code, further, make, rank, provider):
-    provider.play(fake.raw(http(code, {"error": "unknown field"})))
-    ranking = rank(make("jina", batch_size=10), "q", TEXTS)
+EXTRA = "Extra inputs are not permitted"
+NO_MATTER_OF_SIZE = {
+    # the body of the error, and the further calls that it costs once
+    "unknown field": ({"error": "unknown field"}, 0),
+    "extra inputs": (fastapi("extra_forbidden", EXTRA, member="return_documents"), 0),
+    "a member": ({"detail": "return_documents must be false"}, 0),
+    "the model": ({"message": "The model `m` does not support reranking."}, 0),
+    "another model": ({"detail": "Model m not found"}, 0),
+    "unknown words": ({"error": "it cannot be done"}, 1),
+    "no words": (b"", 1),
+    "words about documents": ({"error": "unsupported input: the documents"}, 1),
+}
+
+
+@pytest.mark.parametrize("name", NO_MATTER_OF_SIZE)
+@pytest.mark.parametrize("code", [400, 422])
+def test_another_reason_is_asked_about_once(name, code, make, rank, provider):
+    body, further = NO_MATTER_OF_SIZE[name]
+    refusal = fake.raw(http(code, body))
+    provider.play(refusal)
+    reranker = make("jina", batch_size=10)
+    ranking = rank(reranker, "q", TEXTS)
     assert ranking.report.status == "unchanged"
     assert len(provider.requests) == ranking.report.usage.calls == 10 + further
+    provider.play(refusal)
+    assert rank(reranker, "q", TEXTS).report.usage.calls == 10  # it is remembered
+    provider.play(fake.good())
+    assert rank(reranker, "q", TEXTS[:1]).report.status == "ok"
+    provider.play(refusal)  # since then the form was accepted
+    assert rank(reranker, "q", TEXTS).report.usage.calls == 10 + further
+
+
+def test_a_text_may_be_too_long_for_another_reason(make, rank, provider):
+    provider.play(fake.raw(http(413, {"error": "unknown field"})))
+    ranking = rank(make("jina", batch_size=10), "q", TEXTS)
+    assert ranking.report.status == "unchanged"
+    assert len(provider.requests) == ranking.report.usage.calls == 17  # one batch is followed down
 
 
 def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
@@ -93,40 +120,23 @@ INDEX = "document index:1 is invalid, it should not be larger than 30000: input.
 CHARACTERS = fastapi("string_too_long", "String should have at most 8192 characters", 1)
 
 
-def without_empty(reply: object) -> Step:
-    return refusing(lambda r: "" in documents(r), fake.raw(http(200, reply)))
-
-
-@pytest.mark.parametrize(
-    ("api", "reply"),
-    [
-        ("jina", {"results": None}),
-        ("jina", None),
-        ("tei", None),
-        # Rust writes a score that is no number as null.
-        ("tei", [{"index": index, "score": None} for index in range(3)]),
-        ("deepinfra", {"scores": None}),
-        ("deepinfra", {"scores": [None] * 3}),
-    ],
-)
-def test_null_is_asked_again_without_empty_texts(api, reply, make, rank, provider):
-    provider.play(without_empty(reply))
-    candidates = [Candidate(text) for text in ("3 a", "", "9 b")]
-    ranking = rank(make(api), "q", candidates)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9}
-    assert codes(ranking) == {"asked_again", "empty_text"}
-    assert len(provider.requests) == 2
-
-
 def message_of(ranking) -> str:
     return " ".join(
         issue.message for issue in ranking.report.issues if issue.code == "reply_refused"
     )
 
 
+NULL = "is null in each row"
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
+        ({"results": [{"index": 0, "relevance_score": None}]}, f"'relevance_score' {NULL}"),
+        ({"results": [{"index": None, "relevance_score": 0.5}]}, f"'index' {NULL}"),
+        ({"results": [{"relevance_score": 0.5}]}, "'index' is wanted, and rows have 'relevance"),
+        ({"results": [None]}, "it has no usable score"),
+        ({"results": None}, "'results' is null"),
         ({"error": {"message": "model is still loading"}}, "the server says: model is still load"),
         ({"code": "Throttled", "message": "later, please"}, "code Throttled: later, please"),
         ({"detail": "no such deployment"}, "the server says: no such deployment"),
@@ -137,6 +147,12 @@ def message_of(ranking) -> str:
 def test_a_reply_without_scores_is_described(reply, words, make, rank, provider):
     provider.play(fake.raw(http(200, reply)))
     assert words in message_of(rank(make("jina"), "q", ["3 a"]))
+
+
+def test_scores_that_are_all_null_are_described(make, rank, provider):
+    provider.play(fake.raw(http(200, {"scores": [None]})))
+    ranking = rank(make("deepinfra"), "q", ["3 a"])
+    assert "it has no usable score: 'scores' has only null" in message_of(ranking)
 
 
 @pytest.mark.parametrize("reply", ["error", "names", "rows"])
@@ -275,4 +291,4 @@ def test_no_passage_can_set_the_batch_size(escape, make, provider):
     ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
     assert "bad_request" in ranking.report.issues[0].message
     sizes = [len(documents(request)) for request in provider.requests]
-    assert sizes == [4, 2, 2]  # it is halved, as after any refusal
+    assert sizes == [4, 1, 2, 1]  # as after any refusal

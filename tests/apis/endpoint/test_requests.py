@@ -37,6 +37,14 @@ def test_what_is_sent_and_read(api, make, rank, provider):
 
 
 @pytest.mark.parametrize("api", DIALECTS)
+def test_the_whole_url_may_be_the_base_url(api, make, provider):
+    make(api).rerank("q", NUMBERS)
+    url = f"http://127.0.0.1:{provider.port}{provider.requests[0].path}"
+    assert make(api, base_url=url).rerank("q", NUMBERS).report.status == "ok"
+    assert [request.path for request in provider.requests] == [provider.requests[0].path] * 2
+
+
+@pytest.mark.parametrize("api", DIALECTS)
 def test_instruction_is_sent_in_a_field_of_its_own_or_reported(api, make, provider):
     ranking = make(api, api_key=KEY).rerank("q", NUMBERS, instruction="prefer owls")
     assert ranking.order == (1, 2, 0)

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
+from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.descriptions import APIS
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import Pairs, read_scores, request_url, tokens_used
@@ -35,6 +36,7 @@ def test_record(name):
 BODIES = [
     ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
     ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
+    ("jina", {"options": {"top_n": "$count"}}, {"top_n": len(NUMBERS)}),
     ("tei", {"raw_scores": True}, {"raw_scores": True}),
     ("infinity", {"raw_scores": True}, {"raw_scores": True}),
     *((name, {"spans": True}, DIALECTS[name].asks_for_spans) for name in APIS if APIS[name].spans),
@@ -70,7 +72,26 @@ URLS = [
     ("cohere", "http://h/v2/?api-version=1", None, "http://h/v2/rerank?api-version=1"),
     ("tei", "http://h?a=b", "x?c=d", "http://h/x?c=d&a=b"),
     ("tei", "http://h/", "/$model/x", "http://h/or/m%3F/x"),
+    # the whole URL
+    ("jina", "http://h/proxy/v1/rerank/", None, "http://h/proxy/v1/rerank"),
+    ("tei", "http://h/rerank?a=b", None, "http://h/rerank?a=b"),
+    ("elastic", "http://h/_inference/rerank/or/m%3F", None, "http://h/_inference/rerank/or/m%3F"),
+    ("cohere", "http://h/v1/rerank", None, "http://h/v1/rerank"),  # of another version
+    ("cohere", "http://h/rerank", None, "http://h/rerank/v2/rerank"),
+    ("vllm", "http://v1/rerank", None, "http://v1/rerank/v1/rerank"),
+    ("tei", "http://rerank", None, "http://rerank/rerank"),
+    ("tei", "http://h/prerank", None, "http://h/prerank/rerank"),
+    ("tei", "http://h/rerank", "/rerank", "http://h/rerank/rerank"),
 ]
+
+
+@pytest.mark.parametrize("name", [*APIS, *DECISION_APIS])
+def test_a_whole_url_is_the_base_of_itself(name):
+    api = APIS.get(name) or DECISION_APIS[name]
+    url = request_url(api, "https://host/proxy", None, "m")
+    assert url != "https://host/proxy"
+    assert request_url(api, url, None, "m") == url
+    assert request_url(api, f"{url}/", None, "m") == url
 
 
 @pytest.mark.parametrize(("name", "base", "path", "url"), URLS)

@@ -10,7 +10,6 @@ from secondpass.apis.wire import (
     equal,
     kind_of_scores,
     load,
-    with_skipped,
 )
 from secondpass.errors import MethodError
 
@@ -74,15 +73,6 @@ def test_stored_spans_that_fit_no_text(changed):
     assert load(STORED, ["abc"], with_spans=True).spans == ((0, 1),)
     with pytest.raises((ArithmeticError, AttributeError, TypeError, ValueError)):
         load({**STORED, **changed}, ["abc"], with_spans=True)
-
-
-def test_documents_that_were_not_sent_are_declined():
-    scores = SpanScores((0.5, None), (1,), spans=((0, 1), None), wrong_spans=(1,))
-    whole = with_skipped(scores, {0, 2})
-    assert (whole.values, whole.refused) == ((None, 0.5, None, None), (3,))
-    assert (whole.declined, whole.wrong_spans) == ((0, 2), (3,))
-    assert whole.spans == (None, (0, 1), None, None)
-    assert with_skipped(scores, ()) is scores
 
 
 @pytest.mark.parametrize("with_spans", [False, True])

@@ -2,14 +2,16 @@
 
 import asyncio
 import math
+import signal
 import threading
 
 import pytest
 
 from batch_scorers import LATE, InBatches, both, in_twos, rerank, scores_of
 from fakes import within_deadlines
+from no_threads import refuse_threads
 from secondpass import Reranker
-from secondpass.concurrency import left_behind, threads
+from secondpass.concurrency import left_behind
 
 SECONDS = 60  # a wait for what happens at once
 
@@ -77,18 +79,15 @@ def test_cancellation_stops_after_the_batch():
     assert yielded == [1]
 
 
-def test_interrupt_stops_after_the_batch(monkeypatch):
+def test_interrupt_stops_after_the_batch():
     """Ctrl-C while the calling thread waits for the scorer's."""
     generate, begun, go, closed, yielded = stepping()
-    join = threading.Thread.join
 
-    def interrupted(thread, timeout=None):
-        if thread.name != "secondpass":
-            return join(thread, timeout)
+    def interrupt():
         assert begun.wait(SECONDS)
-        raise KeyboardInterrupt
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         rerank(False, InBatches(generate))
     assert not closed.is_set()
@@ -100,15 +99,7 @@ def test_interrupt_stops_after_the_batch(monkeypatch):
 @both
 @pytest.mark.parametrize("member", ["score_batches", "score_pairs"])
 def test_no_thread_can_be_started(asynchronous, member, monkeypatch):
-    start = threading.Thread.start
-
-    def refuse(thread):
-        if thread.name == "secondpass":
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr(threads, "_idle", [])
+    refuse_threads(monkeypatch)
     monkeypatch.setattr(left_behind, "_left", set())
     scorer = InBatches(in_twos, **({} if member == "score_batches" else {"score_batches": None}))
     report = rerank(asynchronous, scorer).report

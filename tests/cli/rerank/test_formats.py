@@ -30,6 +30,15 @@ def test_candidates_of_one_query_come_ranked_with_all_their_data(secondpass):
     assert "1 ok, 0 partial, 0 degraded, 0 unchanged" in told.err
 
 
+def test_a_candidate_without_a_visible_character_comes_last(secondpass):
+    blank = {"id": "blank", "text": " \u200b\n", "score": 9}
+    told = secondpass(*LEXICAL, "--query", "fruit", stdin=json_lines([blank, *FRUIT]))
+    (ranked,) = told.lines()
+    last = ranked["ranking"][-1]
+    assert (last["id"], last["status"], last["text"]) == ("blank", "unjudged", blank["text"])
+    assert [issue["code"] for issue in ranked["report"]["issues"]] == ["no_text"]
+
+
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_many_requests_match_the_library_in_order(secondpass, write, batch):
     given = requests(7)

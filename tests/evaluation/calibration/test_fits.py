@@ -52,7 +52,7 @@ def test_another_reranker_is_refused(changes, part):
 
 def test_settings_that_change_no_score_are_free():
     with_fit(BASE, fitted(BASE), top_k=3, dedupe=True, strict=True)
-    base = {"method": {"type": "embedded", "remember": 9, "threads": 1}}
+    base = {"method": {"type": "embedded", "memory_mb": 9, "threads": 1}}
     with_fit({"method": {"type": "embedded"}}, fitted(base))
 
 

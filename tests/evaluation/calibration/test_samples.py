@@ -37,7 +37,7 @@ def test_a_note_names_why_degraded_rankings_are_left_out():
     ranking = reranker.rerank("owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}])
     assert samples({"q": ranking}, {"q": {}}, {"q": "owl"}) == ({}, [
         "with degraded rankings, left out: 1 of 1 query "
-        "(status degraded: 1, issue scorer_raised: 1)"
+        "(status degraded by fallback: 1, issue scorer_raised: 1)"
     ])  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from secondpass import MissingExtraError
 from secondpass.cli import progress
 from secondpass_evaluation.search import embedders
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
@@ -90,10 +91,8 @@ def test_many_skipped_files_are_counted(docs, secondpass):
 
 def test_without_the_extra_only_words_are_indexed(docs, index, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    warning = (
-        "warning: vectors are left out: the packages that compute them are not installed. "
-        'Run: pip install "secondpass[embedded]"\n'
-    )
+    missing = MissingExtraError("embedded", "computing them")
+    warning = f"warning: vectors are left out: {missing}\n"
     assert "words only" in index("docs", "--into", "index", stderr=warning)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes import Model
 from remembered_model import remember
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.monitoring import read_days
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
@@ -192,8 +192,12 @@ def test_the_model_can_be_another(here, query, tmp_path):
 @pytest.mark.parametrize(
     ("options", "status", "warning"),
     [
-        (["--rerank-model", "./absent"], "degraded", "reranked by a fallback (all-"),
-        (["-s", "method.model=./absent", "-s", "fallback=[]"], "unchanged", "not reranked: "),
+        (["--rerank-model", "./absent"], "degraded", "a fallback gave the order (all-"),
+        (
+            ["-s", "method.model=./absent", "-s", "fallback=[]"],
+            "unchanged",
+            "the results were not reranked: ",
+        ),
     ],
 )
 def test_what_was_not_reranked_as_configured_is_warned_of(
@@ -202,11 +206,27 @@ def test_what_was_not_reranked_as_configured_is_warned_of(
     told = secondpass("query", *OWL, "--rerank", *options)
     record = json.loads(told.out)
     assert (told.code, record["report"]["status"]) == (0, status)
-    assert told.err.startswith(f"warning: the results were {warning}")
+    assert told.err.startswith(f"warning: {warning}")
     assert told.err.count("\n") == 1
     if status == "unchanged":
         assert ids(record) == ids(query(*OWL))
         assert {row["rerank_score"] for row in record["results"]} == {None}
+
+
+GERMAN = [
+    "Der Leuchtturm auf der Insel wurde im vergangenen Jahrhundert aus roten Ziegeln gebaut.",
+    "Die alte Brücke über den Fluss ist seit dem Frühjahr wegen der Arbeiten geschlossen.",
+    "Im Herbst werden die Äpfel von den Kindern der Schule im Garten gesammelt.",
+]
+
+
+def test_a_list_that_is_not_english_was_not_reranked_by_a_fallback(index_of, secondpass):
+    index_of(*(Candidate(text, str(place)) for place, text in enumerate(GERMAN)))
+    options = ("--corpus", "index", "--lexical", "--rerank", "--preset", "embedded")
+    told = secondpass("query", "Wann wurde der Leuchtturm auf der Insel gebaut?", *options)
+    assert json.loads(told.out)["report"]["degraded_by"] == ["language"]
+    assert told.err.startswith("warning: the texts are not English, so the original order has a ")
+    assert "fallback" not in told.err
 
 
 # ------------------------------------------------------------------ what is searched
@@ -240,7 +260,7 @@ def test_without_the_extra_vectors_are_told_to_need_it(here, secondpass, query, 
     for corpus in ("index", "words", "corpus.jsonl"):
         told = secondpass("query", "owl", "--corpus", corpus)
         assert (told.code, told.out) == (1, "")
-        assert 'pip install "secondpass[embedded]"' in told.err
+        assert MissingExtraError("embedded", "it").command in told.err
         assert "--lexical" in told.err
 
 

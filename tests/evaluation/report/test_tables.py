@@ -85,7 +85,7 @@ def test_significance(comparison, text, tone):
 
 def test_issues_or_that_all_is_ok():
     assert cells(issues(make())) == [
-        ["lexical+rerank", "1 degraded (a stage or a method failed), 5 ok", "1 timeout"]
+        ["lexical+rerank", "1 degraded (a part of the method failed), 5 ok", "1 timeout"]
     ]
     fine = issues(with_reranker(make(), statuses={"ok": 6}, issues={}))
     assert (fine.rows, fine.notes) == ((), ("Every ranking was ok.",))

@@ -49,18 +49,29 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
         (
             make(),
             IMPROVES,
-            "16.7% of its rankings were not ok: 16.7% were degraded (a stage or a method failed) "
+            "16.7% of its rankings were not ok: 16.7% were degraded (a part of the method failed) "
             "and 0.0% were unchanged.",
         ),
         (
             with_reranker(
                 make(),
                 statuses={"ok": 1, "degraded": 3, "unchanged": 2},
+                degraded_by={"fallback": 3},
                 fallbacks={"b": 2, "a": 1},
             ),
             IMPROVES,
             "50.0% were degraded (ranked by the fallbacks a and b) and 33.3% were unchanged "
             "(nothing was judged).",
+        ),
+        (
+            with_reranker(
+                make(),
+                statuses={"ok": 1, "degraded": 3},
+                degraded_by={"doubtful": 3, "language": 1},
+            ),
+            IMPROVES,
+            "75.0% were degraded (the texts are not English, so the original order has a weight; "
+            "the model is doubtful) and 0.0% were unchanged.",
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),

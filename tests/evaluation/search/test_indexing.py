@@ -122,6 +122,21 @@ def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
     assert not build_index(docs, folder, LetterEmbedder()).made
 
 
+def test_words_of_other_rules_rebuild(docs, tmp_path) -> None:
+    folder = tmp_path / "index"
+    build_index(docs, folder, LetterEmbedder())
+    manifest = read_manifest(folder)
+    del manifest["words"]  # as before there were versions
+    write_manifest(folder, manifest)
+    for stale_ok in (False, True):
+        with pytest.raises(IndexFaultError, match=r"split by other rules.*secondpass index .*docs"):
+            open_index(folder, LetterEmbedder(), stale_ok=stale_ok)
+    built = build_index(docs, folder, LetterEmbedder())
+    assert (built.made, built.kept) == (True, built.vectors)
+    assert open_index(folder, LetterEmbedder()).retrieve("owl", 1, "lexical")
+    assert not build_index(docs, folder, LetterEmbedder()).made
+
+
 def test_vectors_of_unchanged_texts_are_kept(docs, tmp_path) -> None:
     build_index(docs, tmp_path / "index", LetterEmbedder())
     (docs / "new.txt").write_text("A new text.")

@@ -65,6 +65,28 @@ READ = {
         (0.5, 0.5),
         0.0,
     ),
+    "harmony in the text": (
+        "<|channel|>analysis<|message|>No?<|end|><|start|>assistant<|channel|>final<|message|>Yes",
+        [
+            *({token: 1.0} for token in ("<|channel|>", "analysis", "<|message|>", "No", "?")),
+            *({token: 1.0} for token in ("<|end|>", "<|start|>", "assistant", "<|channel|>")),
+            *({"final": 1.0}, {"<|message|>": 1.0}, {"Yes": 0.5}),
+        ],
+        (0.5, None),
+        0.5,
+    ),
+    "harmony in the tokens alone": (
+        "Yes",
+        [{"analysis": 1.0}, {"We": 1.0}, {"assistant": 1.0}, {"final": 1.0}, {"Yes": 0.5}],
+        (0.5, None),
+        0.5,
+    ),
+    "thinking of Mistral": (
+        "[THINK]No?[/THINK]Yes",
+        [{"[THINK]": 1.0}, {"No": 0.9}, {"?": 1.0}, {"[/THINK]": 1.0}, {"Yes": 0.5}],
+        (0.5, None),
+        0.5,
+    ),
     "a token of two words": ("Yes sir", [{"Yes sir": 0.5, "No": 0.25}], (None, 0.25), 0.25),
 }
 
@@ -121,10 +143,12 @@ ANSWERED = [
     "No. The",
     "Yes!",
     "<think></think>No.",
+    "<|channel|>final<|message|>Yes\n",
 ]
 CUT_BEFORE = [
     *("", "\n", "<think>The query", "Okay, the user", "No, wait, I need to look at"),
     *("No... wait", "Yes because", "Yesterday. The"),
+    *("<|channel|>analysis<|message|>Yes", "analysisYes", "[THINK]Yes"),
 ]
 
 

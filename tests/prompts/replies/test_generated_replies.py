@@ -20,6 +20,11 @@ AROUND = [
     "Best first (3 of 4): ",
     "<think>k4t? 3.</think>",
     "so...</think>",
+    "<think>k4t?",
+    "<|channel|>analysis<|message|>k4t? 3.<|end|>",
+    "<|start|>assistant<|channel|>final<|message|>",
+    "analysisWe see k4t.assistantfinal",
+    "<answer>",
     " // done",
 ]
 NUMBERS = st.integers(-2, 12) | st.floats() | st.sampled_from([None, True, 10**400, "3", "٣", [3]])

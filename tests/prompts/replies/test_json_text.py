@@ -18,7 +18,6 @@ from secondpass.prompts.replies.json_text import (
     lex,
     parse,
     parse_whole,
-    whole_answer,
 )
 from secondpass.strategies.listwise import Listwise
 
@@ -27,42 +26,6 @@ def test_quoted_end_of_thinking():
     reply = f'{O} A document said "</think>["k4t", "b2c", "z9x"]", which I ignored.'
     with contextlib.suppress(ReplyError):  # ambiguous is fine; what the document said is not
         assert order_of(reply) == ORDER
-
-
-def said(text):
-    return {"yes": True, "no": False}.get(text.strip())
-
-
-@pytest.mark.parametrize(
-    ("reply", "answer"),
-    [
-        ("yes", "yes"),
-        ("<think>no</think> yes", " yes"),
-        ("<think>no</think>", ""),
-        ("Let me see.</think> yes", " yes"),
-        ("Let me see.</THINKING>yes", "yes"),
-        ("no", "no"),
-        ("no</think> no", " no"),
-        ("yes</think> perhaps", " perhaps"),
-        ("no</think> perhaps</think> yes", " perhaps</think> yes"),
-        ("</think> yes", " yes"),
-    ],
-)
-def test_whole_answer(reply, answer):
-    assert whole_answer(reply, said) == answer
-
-
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        ("no</think> yes", "two answers that differ"),
-        (" yes </reasoning> no", "two answers that differ"),
-        ("<think>no", "ends in the middle of thinking"),
-    ],
-)
-def test_no_whole_answer(reply, message):
-    with pytest.raises(ReplyError, match=message):
-        whole_answer(reply, said)
 
 
 LASTING = [

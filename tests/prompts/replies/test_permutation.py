@@ -8,11 +8,13 @@ from reply_cases import (
     BASE_0,
     BASE_1,
     CUT_REPLIES,
+    DRAFT,
     FROM_0,
     FROM_1,
     IDS,
     NONE,
     OPAQUE,
+    OPEN,
     ORDERS,
     check,
     order_of,
@@ -95,7 +97,7 @@ def test_order_of_one(reply):
 ESCAPED = Labels(["a&lt;b&gt;", "x&gt;y", "c"], None)
 
 TWO_ORDERS = "it holds more than one order"
-CUT = "its order is interrupted"
+INTERRUPTED = "its order is interrupted"
 OUTSIDE = "it has documents in brackets that are not in its order"
 BASE = "its numbers do not count from 1"
 
@@ -115,7 +117,7 @@ REPLIES = [
     (FROM_1, '{"ranking": [2, 1, 3]}', (1, 0, 2)),
     (FROM_1, "**2 > 1 > 3**", (1, 0, 2)),
     (FROM_1, "INDEX [2] > [1] > [3]", (1, 0, 2)),
-    (FROM_1, "=[2] > [1] > [3]", CUT),
+    (FROM_1, "=[2] > [1] > [3]", INTERRUPTED),
     (FROM_1, "2", NONE),
     (FROM_1, "[2] > 1", NONE),
     (OPAQUE, "[b2c] > [k4t] > [z9x]", (1, 0, 2)),
@@ -134,10 +136,10 @@ REPLIES = [
     (FROM_1, "[2] > [1]\n[2]", "its order is interrupted"),
     (FROM_1, "[2] > [1] = [3]", OUTSIDE),
     (FROM_1, "[2] = [1] > [3]", OUTSIDE),
-    (FROM_1, "[2] > [1] > ", CUT),
-    (FROM_1, "[2] > [1] > ...", CUT),
-    (FROM_1, "[2] > [1] > 3", CUT),
-    (FROM_1, "3 > [2] > [1]", CUT),
+    (FROM_1, "[2] > [1] > ", INTERRUPTED),
+    (FROM_1, "[2] > [1] > ...", INTERRUPTED),
+    (FROM_1, "[2] > [1] > 3", INTERRUPTED),
+    (FROM_1, "3 > [2] > [1]", INTERRUPTED),
     (FROM_1, "[2] >= [1] > [3]", OUTSIDE),
     (FROM_1, "[2] < [1] < [3]", NONE),
     (FROM_1, "[2] > [1] > [0]", BASE),
@@ -157,7 +159,7 @@ REPLIES = [
     (FROM_1, "1. [2]\n2. [1]\n3. [3]", NONE),
     (FROM_1, "<think>[2] > [1]", "it ends in the middle of thinking"),
     (FROM_1, "", "it is empty"),
-    (FROM_1, "[1] > " * 10_000, CUT),
+    (FROM_1, "[1] > " * 10_000, INTERRUPTED),
     (FROM_1, "[" * 50_000, None),
     (FROM_1, "> " * 20_000, NONE),
 ]
@@ -173,19 +175,29 @@ def test_ranked(labels, reply, expected):
     assert expected is None or str(caught.value) == expected
 
 
-@pytest.mark.parametrize(
-    ("reply", "places"),
-    [
-        ("[2] > [1] > [", (1, 0)),
-        ("[2] > [1] > [3", (1, 0)),
-        ("[2] > [1] >", (1, 0)),
-        ("[2] > [1]", (1, 0)),
-    ],
-)
-def test_cut_chains(reply, places):
-    order = read_ranked(Completion(reply, cut=True), FROM_1)
-    assert order.places == places
-    assert order.cut == reply.endswith((">", "[", "3"))
+CUT_CHAINS = [
+    ("[2] > [1] > [", (1, 0)),
+    ("[2] > [1] > [3", (1, 0)),
+    ("[2] > [1] >", (1, 0)),
+    ("[2] > [1]", (1, 0)),
+    ("Best first: [2] > [1] > [", (1, 0)),
+    ("Best first: [2] > [1] > [3]", (1, 0, 2)),
+    ("[2] > [1] > [3]\n\nThe second names it, and", (1, 0, 2)),
+    ("<think>Hm.</think>[2] > [1] > [3]", (1, 0, 2)),
+    ("First: [2] > [1] > [3]. Wait, the", DRAFT),
+    ("<think>Hm.</think>[2] > [1] > [3] because", DRAFT),
+    ("[2] > [1] > [3]\n\nOr: [", OPEN),
+    ("2 > 1 > 3", (1, 0)),  # the last may be the beginning of 30
+    ("2 > 1 >", (1, 0)),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), CUT_CHAINS)
+def test_cut_chains(reply, expected):
+    completion = Completion(reply, cut=True)
+    check(lambda: read_ranked(completion, FROM_1).places, expected)
+    if isinstance(expected, tuple):
+        assert read_ranked(completion, FROM_1).cut
 
 
 def test_counts():

@@ -170,6 +170,7 @@ STRICT = [
     lambda text: f"```json\n{text}\n```",
     lambda text: f"Sure, best first:\n{text}\nDone.",
     lambda text: f"<think>Hm, {{}}</think>{text}",
+    lambda text: f"analysisWe try {{}}.assistantfinal{text}",
     json.dumps,
     lambda text: f"\ufeff{text}",
 ]

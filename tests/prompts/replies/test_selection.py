@@ -65,14 +65,6 @@ def test_the_only_label_in_unread_brackets():
     check(lambda: scores_of('{"1": 3} [2: x y]', single), (3,))
 
 
-def test_rows_that_break_off():
-    rows = '{"id": "k4t", "score": 3}\n{"id": "b2c", "score": 9}'
-    for rest, cut in (('\n{"id": "z9', True), ("", False)):
-        scores = read_scores(Completion(rows + rest, cut=True), OPAQUE, 0, 10)
-        assert (scores.values, scores.cut) == ((3, 9, None), cut)
-    assert not read_scores(Completion(rows), OPAQUE, 0, 10).cut
-
-
 # A single number in brackets is an order where nothing else stands beside it.
 ALONE = {
     "alone": ("[2]", (1,)),

@@ -11,13 +11,27 @@ from secondpass.settings import from_mapping
 PARTS = ["<|im_start|>", {"text": "q: $query", "at_most": 0.5}, " d: $passage"]
 
 
-def rendered(first, second, *, limit=None, asked=None, **spec):
+LIST = {
+    "of": "list",
+    "parts": ["q: $query", {"text": " d: $passage", "each": True}],
+    "block": 8,
+    "passage": {"tokens": 30},
+}
+
+
+def row_of(first, second, *, limit=None, asked=None, **spec):
     tokenizer = families.bytes_tokenizer()
     described = {"of": "pair", "parts": PARTS, "control": "<|im_start|>", **spec}
     inputs = FamilyInputs(
         "m", from_mapping(Input, described), tokenizer, positions=512, max_length=limit
     )
-    [row] = inputs.pairs(first, [second], asked)
+    render = inputs.lists if described["of"] == "list" else inputs.pairs
+    [row] = render(first, [second], asked)
+    return tokenizer, row
+
+
+def rendered(first, second, **settings):
+    tokenizer, row = row_of(first, second, **settings)
     return tokenizer.decode(row.ids), len(row.ids), bool(row.cut)
 
 
@@ -48,6 +62,30 @@ def test_special_tokens_are_around_the_whole():
     inputs = FamilyInputs("m", spec, tokenizer, positions=64, max_length=None)
     [row] = inputs.pairs("a", ["b"])
     assert tokenizer.decode(row.ids) == "<|im_end|>q: a d: b"
+
+
+@pytest.mark.parametrize(
+    ("query", "passage", "settings", "query_cut", "cut"),
+    [
+        (2, 2, {}, False, False),
+        (2, 60, {}, False, True),
+        (60, 2, {}, True, False),  # by the share of its part
+        (60, 60, {}, True, True),
+        (60, 2, {"query": {"characters": 20}}, True, False),
+        (2, 60, {"passage": {"tokens": 20}}, False, True),
+        (2, 60, {"parts": ["$passage | $query ?"]}, False, True),
+        (60, 2, {"parts": ["$passage | $query ?"]}, True, False),
+        (2, 60, {"of": "own", "parts": []}, False, True),  # composed and cut by the tokenizer
+        (60, 2, {"of": "own", "parts": []}, True, False),
+        (60, 60, {"of": "own", "parts": []}, True, True),
+        (60, 2, {**LIST, "query": {"characters": 20}}, True, False),
+        (2, 60, LIST, False, True),
+    ],
+)
+def test_which_text_is_cut(query, passage, settings, query_cut, cut):
+    _, row = row_of("a " * query, "b " * passage, limit=60, **settings)
+    assert row.query_cut is query_cut
+    assert bool(row.cut) is cut
 
 
 def test_cuts_keep_the_beginning_of_each_part():

@@ -1,6 +1,5 @@
 """Threads that cannot be started, plans that fail, Ctrl-C: no call waits for ever, none is left."""
 
-import gc
 import linecache
 import sys
 import threading
@@ -9,15 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from joined_calls import SECONDS, Calls, Model, expected, wait_until
+from no_threads import refuse_threads
+from secondpass.concurrency import waiting
 from secondpass.concurrency.admission import Claim
 from secondpass.scorers.engines import joining
 from secondpass.scorers.engines.pairs import PairEngine
 
 TEXTS = ["a", "bb", "a", "c" * 40]
-
-
-def refusing(_thread):
-    raise RuntimeError("can't start new thread")
 
 
 class Threads(Model):
@@ -46,7 +43,7 @@ def test_without_threads_a_call_runs_its_batches_itself(threads, deadline, monke
     model = Threads(threads=threads, budget=8)
     engine = PairEngine(model)
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refusing)
+        refuse_threads(patched)
         assert found(engine, deadline) == expected("q", TEXTS)
         assert model.ran_in == {threading.current_thread()}
         assert not engine._joined._queue
@@ -67,14 +64,14 @@ def test_without_threads_calls_do_not_wait_for_each_other(monkeypatch):
     with ThreadPoolExecutor(len(calls)) as pool:
         for started in [pool.submit(together.wait, SECONDS) for _ in calls]:
             started.result(SECONDS)
-        monkeypatch.setattr(threading.Thread, "start", refusing)
+        refuse_threads(monkeypatch)
         results = list(pool.map(score, calls, timeout=SECONDS))
     assert results == [expected(*call) for call in calls]
 
 
 def test_without_threads_an_error_is_that_of_its_call(monkeypatch):
     engine = PairEngine(Model())
-    monkeypatch.setattr(threading.Thread, "start", refusing)
+    refuse_threads(monkeypatch)
     with pytest.raises(LookupError, match="broken!"):
         engine.score([("broken", ["a", "!"])])
     assert engine.score([("q", ["a"])]) == [expected("q", ["a"])]
@@ -83,7 +80,7 @@ def test_without_threads_an_error_is_that_of_its_call(monkeypatch):
 def test_without_threads_no_batch_begins_after_the_deadline(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(joining.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(threading.Thread, "start", refusing)
+    refuse_threads(monkeypatch)
     model = Model(threads=2, budget=4)
     engine = PairEngine(model)
     pairs = model.prepare("q", "abc")
@@ -107,7 +104,7 @@ def test_one_thread_serves_calls_for_which_no_second_can_be_started(monkeypatch)
         assert model.begun.acquire(timeout=SECONDS)
         pool.submit(int).result(SECONDS)  # starts the pool's second thread
         with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", refusing)
+            refuse_threads(patched)
             second = pool.submit(engine.score, [("second", TEXTS)])
             wait_until(lambda: engine._joined._queue)
             model.hold.set()
@@ -157,26 +154,22 @@ def test_an_error_of_the_plan_is_that_of_each_waiting_call(error, monkeypatch):
 
 
 def test_ctrl_c_while_a_thread_starts(monkeypatch):
-    """The thread is there, but its pool does not know it. It must end, or the process could not."""
+    """The thread is there, but its worker does not know it. It must be free for other work."""
     model = Model()
     engine = PairEngine(model)
-    started = []
+    monkeypatch.setattr(waiting, "_idle", [])
 
-    def interrupted(thread, start=threading.Thread.start):
-        start(thread)
-        started.append(thread)
+    def interrupted(*arguments, start=waiting.start_new_thread):
+        start(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", interrupted)
+        patched.setattr(waiting, "start_new_thread", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.score([("dropped", ["a"])])
+    wait_until(lambda: waiting._idle)
     assert engine.score([("q", ["a"])]) == [expected("q", ["a"])]
     assert model.batches == [["qa"]]
-    gc.collect()
-    (thread,) = started
-    thread.join(SECONDS)
-    assert not thread.is_alive()
 
 
 class Interrupting:
@@ -215,7 +208,7 @@ def test_ctrl_c_at_any_line(threads, starts, monkeypatch):
             before = sys.gettrace()
             with monkeypatch.context() as patched:
                 if not starts:
-                    patched.setattr(threading.Thread, "start", refusing)
+                    refuse_threads(patched)
                 try:
                     sys.settrace(Interrupting(number))
                     engine.score([("dropped", TEXTS)])

@@ -15,11 +15,11 @@ DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food"]
 
 def test_released_with_its_last_holder():
     key = ("released",)
-    first = shared(key, list)
-    first.get().append(1)
+    first = shared(key)
+    first.get(list).append(1)
     del first
     gc.collect()
-    assert shared(key, list).get() == []
+    assert shared(key).get(list) == []
 
 
 def test_rerankers_share_an_engine(folder):
@@ -28,11 +28,11 @@ def test_rerankers_share_an_engine(folder):
     scores = one.score_pairs("cat", DOCUMENTS)
     assert other.score_pairs("cat", DOCUMENTS) == scores
     exact.warm_up()
-    engines = [scorer._shared.get() for scorer in (one, other, exact)]
+    engines = [scorer._shared.loaded for scorer in (one, other, exact)]
     assert engines[0] is engines[1] is not engines[2]
     one.close()
     assert other.score_pairs("cat", DOCUMENTS) == scores
-    assert other._shared.get() is engines[1]
+    assert other._shared.loaded is engines[1]
 
 
 def test_changed_files_are_another_model(folder, tmp_path):

@@ -11,7 +11,7 @@ from tiny_models import unigram, write_tokenizer
 KINDS = ["bert", "roberta", "sentencepiece"]
 WORDS = st.lists(
     st.sampled_from(["the", "cat", "sat", "mat", "xyz", "é", "[SEP]", "</s>", "a-b", "."]),
-    max_size=30,
+    max_size=90,  # more than 16 characters per token are cut before tokenizing
 ).map(" ".join)
 
 
@@ -37,6 +37,7 @@ def test_equal_to_the_tokenizer_of_pairs(paths, kind, data):
     query = data.draw(WORDS)
     passages = data.draw(st.lists(WORDS, max_size=4))
     ours = PairTokenizer(paths[kind], max_length=room)
+    untruncated = reference(paths[kind], 10_000)
     inputs = frozenset({"input_ids", "attention_mask", "token_type_ids"})
     for pair, passage in zip(ours.pairs(query, passages), passages, strict=True):
         arrays = ours.arrays([pair], inputs)
@@ -44,6 +45,10 @@ def test_equal_to_the_tokenizer_of_pairs(paths, kind, data):
         assert arrays["input_ids"][0].tolist() == theirs.ids
         assert arrays["token_type_ids"][0].tolist() == theirs.type_ids
         assert pair.length == len(theirs.ids) == arrays["attention_mask"].sum()
+        whole, kept = untruncated.encode(query, passage).sequence_ids, theirs.sequence_ids
+        cut = [[0] if kept.count(part) < whole.count(part) else [] for part in (0, 1)]
+        assert ours.truncated.queries(query, [passage]) == cut[0]
+        assert ours.truncated.passages(query, [passage]) == cut[1]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -71,6 +76,17 @@ def test_long_passages_are_cut_before_tokenizing(paths):
     (short,) = tokenizer.pairs("cat", ["the mat sat " * 10])
     assert long.passage.tolist() == short.passage.tolist()
     assert len(tokenizer._remembered) == 1  # texts are keys, so long ones are not kept
+
+
+def test_what_is_cut_before_tokenizing_counts_as_cut(paths):
+    """Of a text that the configuration wrote a part of, so many characters are few tokens."""
+    tokenizer = PairTokenizer(paths["bert"], max_length=16)
+    text = RenderedText("the " + " " * 2000 + "cat", ((0, 4),))
+    for query, passage in ((text, "mat"), ("mat", text)):
+        (pair,) = tokenizer.pairs(query, [passage])
+        assert pair.length < 16
+        assert tokenizer.truncated.queries(query, [passage]) == ([0] if query is text else [])
+        assert tokenizer.truncated.passages(query, [passage]) == ([0] if passage is text else [])
 
 
 @pytest.mark.parametrize(

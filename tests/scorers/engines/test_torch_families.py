@@ -107,6 +107,7 @@ def test_long_texts_are_cut_as_the_authors_do(tmp_path, name):
         ours = scorer.score_pairs(query, texts)
         assert ours == pytest.approx(formula(folder, query, texts, **settings), abs=1e-4, rel=1e-5)
     assert scorer.truncated("which cat?", texts) == [1, 2]
+    assert scorer.query_truncated("which cat?", texts) == []
 
 
 def test_a_query_that_is_cut_is_reported(tmp_path):
@@ -114,7 +115,8 @@ def test_a_query_that_is_cut_is_reported(tmp_path):
     folder = write(tmp_path / "zerank-1-small")
     scorer, query = scorer_of(folder), "a cat " * 400  # of which the family reads 2,000 characters
     assert scorer.score_pairs(query, ["dog"]) == pytest.approx(formula(folder, query, ["dog"]))
-    assert scorer.truncated(query, ["dog"]) == [0]
+    assert scorer.truncated(query, ["dog"]) == []
+    assert scorer.query_truncated(query, ["dog"]) == [0]
 
 
 def test_a_list_of_several_passes_is_joined(tmp_path):
@@ -266,6 +268,7 @@ def test_late_interaction_is_a_read_out(tmp_path):
     )
     assert scorer.score_kind == "unbounded"
     assert scorer.truncated("cat", ["dog", "the cat sat " * 30]) == [1]
+    assert scorer.query_truncated("cat", ["dog", "the cat sat " * 30]) == []
 
 
 @pytest.mark.parametrize("cls", ["SentenceTransformer", "SparseEncoder"])

@@ -179,7 +179,8 @@ def test_a_chat_template_is_read_as_sentence_transformers_reads_it(chat):
     )
     ours = loaded(chat, device="cpu")
     assert ours.run(ours.prepare("cat?", PASSAGES)) == pytest.approx(theirs.tolist(), abs=1e-5)
-    assert ours.truncated("cat?", PASSAGES) == [3]
+    assert ours.truncated.passages("cat?", PASSAGES) == [3]
+    assert ours.truncated.queries("cat?", PASSAGES) == []
 
 
 def control_tokens(model, query, passage, prompt=None, instruction=None):
@@ -264,7 +265,25 @@ def test_prefix_and_suffix_of_long_texts_stay(folder, backend):
     long_query = FRAME.query("food " * 300)
     first, second = ours.score_pairs(long_query, framed(["dog", "sat " * 300]))
     assert first != second
-    assert ours.truncated(long_query, framed(["dog", "sat " * 300])) == [0, 1]
+    assert ours.truncated(long_query, framed(["dog", "sat " * 300])) == [1]
+    assert ours.query_truncated(long_query, framed(["dog", "sat " * 300])) == [0, 1]
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
+@pytest.mark.parametrize(
+    ("query", "cut", "beside"),
+    [
+        ("food", [1, 2], []),
+        ("food " * 40, [1, 2], [1, 2]),
+        ("food " * 70, [1, 2], [0, 1, 2]),
+    ],
+)
+def test_a_query_that_is_cut_is_told_from_passages_that_are(folder, backend, query, cut, beside):
+    ours = CrossEncoderScorer(folder, backend=backend, precision="exact")
+    texts = ["dog", "sat " * 70, "sat " * 3000]  # of 64 tokens, 3 around the pair
+    ours.score_pairs(query, texts)
+    assert ours.truncated(query, texts) == cut
+    assert ours.query_truncated(query, texts) == beside
 
 
 def test_a_suffix_within_a_chat_template_stays(chat):
@@ -279,11 +298,12 @@ def test_a_suffix_within_a_chat_template_stays(chat):
     (row,) = given[0]["input_ids"].tolist()
     assert len(row) <= 192
     assert " yes<|im_end|>\n<|im_start|>assistant" in usual.decode(row)
-    assert ours.truncated("cat?", texts) == [0]
+    assert ours.truncated.passages("cat?", texts) == [0]
 
 
 def test_a_long_query_of_a_chat_template_leaves_room_for_the_passage(chat):
     ours = loaded(chat, device="cpu")
     first, second = ours.run(ours.prepare("cat? " * 100, ["dogs", "no cats"]))
     assert first != second
-    assert ours.truncated("cat? " * 100, ["dogs", "no cats"]) == [0, 1]
+    assert ours.truncated.passages("cat? " * 100, ["dogs", "no cats"]) == []
+    assert ours.truncated.queries("cat? " * 100, ["dogs", "no cats"]) == [0, 1]

@@ -1,11 +1,15 @@
 """Threads with one job after the other."""
 
 import threading
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
 
-from secondpass.scorers.engines.joining import Worker, Workers
+from no_threads import refuse_threads
+from secondpass.concurrency import left_behind
+from secondpass.concurrency.workers import Worker
+from secondpass.scorers.engines.joining import Workers
 
 SECONDS = 60
 
@@ -46,19 +50,16 @@ def test_not_more_jobs_than_workers(jobs):
 
 
 def test_no_thread_can_be_started(monkeypatch):
-    def fail(thread):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", fail)
+    refuse_threads(monkeypatch)
     workers = Workers(1, "w")
     assert not workers.start(lambda worker: None)
     assert not workers.any_busy
 
 
-def test_after_an_error_a_worker_is_not_busy(jobs):
+def test_after_an_error_a_worker_is_not_busy(jobs, monkeypatch):
     workers = Workers(1, "w")
     worker, _ = run(workers, jobs)
-    worker._pool.shutdown()
+    monkeypatch.setattr(left_behind, "_exiting", True)
     with pytest.raises(RuntimeError):
         workers.submit(worker, lambda worker: None)
     assert not workers.is_busy(worker)
@@ -70,5 +71,5 @@ def test_after_an_error_a_worker_is_not_busy(jobs):
 def test_jobs_of_a_worker_run_in_order():
     done, worker = SimpleQueue(), Worker("w")
     for number in range(5):
-        worker.submit(lambda own, number=number: done.put((own, number)))
-    assert [done.get(timeout=SECONDS) for _ in range(5)] == [(worker, n) for n in range(5)]
+        worker.submit(partial(done.put, number))
+    assert [done.get(timeout=SECONDS) for _ in range(5)] == [*range(5)]

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from command_calls import called
+from secondpass import MissingExtraError
 from secondpass_server.mcp import http, tools
 
 DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
@@ -103,4 +104,4 @@ def test_a_missing_package(monkeypatch):
     monkeypatch.delitem(sys.modules, tools.__name__)
     monkeypatch.setitem(sys.modules, "mcp", None)
     told = called("mcp", "-p", "lexical")
-    assert (told.code, 'Run: pip install "secondpass[mcp]"' in told.flat) == (1, True), told.err
+    assert (told.code, MissingExtraError("mcp", "it").command in told.flat) == (1, True), told.err

@@ -1,12 +1,15 @@
 """Paths: which need a key, and which clients and names are answered."""
 
 import asyncio
+import re
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from fakes import ByTable
-from raw_http import until
+from raw_http import answered, request, until
 from secondpass import Reranker
 from secondpass_server.http.application import create_app
 from secondpass_server.http.settings import ServerSettings
@@ -71,6 +74,91 @@ def test_clients_of_a_local_server(client, status):
     assert response.status_code == status
     if status == 403:
         assert "has no keys" in response.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            "/nope",
+            "there are /rerank, /v1/rerank, /v2/rerank, /v1/reranking, /reranking, /v1/score",
+        ),
+        ("/common/rerank", "/health, /info, /ready, /metrics, and more behind /cohere, /jina, "),
+        ("/", "there are /rerank, "),
+        ("/tei/v1/rerank", "there are /tei/rerank, /tei/v1/models, /tei/health, /tei/info"),
+        ("/vllm", "there are /vllm/v1/rerank, /vllm/v2/rerank, /vllm/rerank, "),
+    ],
+)
+def test_an_unknown_path_names_those_that_there_are(path, message, lengths):
+    response = lengths.post(path, BODY)
+    assert response.status_code == 404
+    error = response.json()
+    found = error.get("message") or error["error"]
+    found = found["message"] if isinstance(found, dict) else found
+    assert found.startswith("there is no such path; ")
+    assert message in found
+
+
+def test_the_paths_that_are_named_exist(lengths):
+    named = re.findall(r"/[/\w]+", lengths.get("/nope").json()["message"])
+    prefixes = named[-len(SHAPES) :]
+    assert [prefix[1:] for prefix in prefixes] == [*SHAPES]
+    for prefix in prefixes:
+        named += re.findall(r"/[/\w]+", lengths.get(f"{prefix}/nope").text)
+    for path in set(named) - set(prefixes):
+        assert lengths.get(path).status_code in {200, 405}, path
+
+
+def test_paths_of_a_mounted_application():
+    """They are those of the client."""
+    inner = create_app({"m": Reranker(ByTable())}, ServerSettings())
+    outer = Starlette(routes=[Mount("/search", inner)])
+
+    async def answers():
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            found = [await http.post(f"/search{path}", json=BODY) for path in ("/rerank/", "/x")]
+            return [*found, await http.post("http://localhost/search//v1/rerank", json=BODY)]
+
+    good, unknown, doubled = asyncio.run(answers())
+    assert (good.status_code, unknown.status_code, doubled.status_code) == (200, 404, 200)
+    assert "there are /search/rerank, /search/v1/rerank, " in unknown.json()["message"]
+
+
+TARGETS = [
+    # as clients send it after the method, the status, and that with keys
+    ("http://localhost/v1/rerank", 200, 200),
+    ("HTTP://LOCALHOST:80/v1/rerank?x=1", 200, 200),
+    ("https://127.0.0.1:8443/cohere/v2/rerank/", 200, 200),
+    ("http://localhost", 404, 404),
+    ("http://localhost/nope", 404, 404),
+    ("http://evil.example/v1/rerank", 421, 200),
+    ("http://localhost@evil.example/v1/rerank", 421, 200),
+    ("http:///v1/rerank", 421, 200),
+    ("ftp://localhost/v1/rerank", 404, 404),
+    ("/v1/rerank/", 200, 200),
+    ("/v1//rerank", 200, 200),
+    ("//v1/rerank//", 200, 200),
+    ("/tei//rerank", 200, 200),
+    ("/%2Fv1/rerank", 200, 200),
+    ("/v1/rerank/x", 404, 404),
+    ("v1/rerank", 404, 404),
+]
+
+
+@pytest.mark.parametrize(("target", "local", "with_keys"), TARGETS)
+def test_targets(target, local, with_keys, serving, monkeypatch):
+    """Clients of proxies send a URL, whose host counts; others join a base URL and a path."""
+    monkeypatch.setenv("RERANK_KEYS", "a-key-of-mine")
+    body = {"query": "q", "documents": ["a"], "texts": ["a"]}
+    content = request(body, target, "Authorization: a-key-of-mine")
+    for settings, status in (
+        ({"local_names": True}, local),
+        ({"api_key_env": "RERANK_KEYS"}, with_keys),
+    ):
+        with serving(Reranker(ByTable()), **settings).connect() as connection:
+            connection.sendall(content)
+            assert answered(connection).startswith(b"HTTP/1.1 %d " % status), settings
 
 
 def test_common_is_no_prefix(lengths):

@@ -1,10 +1,8 @@
 """Clients that are slow to read, and connections beyond the maximum."""
 
 import asyncio
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from contextlib import ExitStack, suppress
 from functools import cache
@@ -17,6 +15,7 @@ from loopback_server import LoopbackServer
 from raw_http import answered, head, is_complete, next_request_works, request, until
 from secondpass import Reranker
 from secondpass_server.http import server
+from self_signed import self_signed
 
 BODY = {"query": "q", "documents": ["a", "bb"]}
 
@@ -32,14 +31,7 @@ def _impatient(monkeypatch):
 @pytest.fixture
 def certificate(tmp_path):
     """Paths of a certificate and of its key."""
-    if (openssl := shutil.which("openssl")) is None:
-        pytest.skip("without openssl there is no certificate")
-    paths = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
-    options = ["-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    options += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    command = [openssl, "req", *options, "-out", paths[0], "-keyout", paths[1]]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return paths
+    return self_signed(tmp_path)
 
 
 @cache

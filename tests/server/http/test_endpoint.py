@@ -44,6 +44,17 @@ def test_order_of_the_process(api, kind, serving):
     assert ranking.report.usage.calls == 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prefix", ["/vllm", "", "/vllm/", "/"])
+def test_order_of_the_process_by_scores_alone(kind, prefix, serving):
+    """vLLM's other API, whose rows are in the order of the request."""
+    local = Reranker(InOrder(KINDS[kind], score_kind=kind))
+    server = serving(local)
+    ranking = ask(server, "vllm_score", scores="unbounded", base_url=f"{server.url}{prefix}")
+    assert ranking.order == local.rerank("q", PASSAGES).order
+    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
+
+
 @pytest.mark.parametrize("api", ["tei", "infinity"])
 def test_raw_scores_are_the_final_scores(api, serving):
     local = Reranker(InOrder(KINDS["logit"], score_kind="logit"))
@@ -80,4 +91,4 @@ def test_spans_of_the_process(fields, settings, serving):
     found = {item.position: item.span and item.text[slice(*item.span)] for item in ranking}
     expected = {0: "<one>", 1: "<two>", 2: "<two>", 3: None, 4: "<three>", 5: None}
     assert found == expected
-    assert {issue.code for issue in ranking.report.issues} <= {"empty_text", "scores_equal"}
+    assert {issue.code for issue in ranking.report.issues} <= {"no_text", "scores_equal"}

@@ -40,6 +40,17 @@ def server():
         yield server
 
 
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    """No client makes the server log an exception, or anything that it sent."""
+    caplog.set_level("WARNING")
+    yield
+    records = caplog.get_records("call")
+    assert not [record for record in records if record.exc_info]
+    assert not [record for record in records if record.levelname in {"ERROR", "CRITICAL"}]
+    assert not [text for text in map(str, caplog.messages) if SECRET in text]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _patience():
     """A client that sends all of its request gets a response, however busy the machine is."""
@@ -148,7 +159,7 @@ def test_heads(case, server):
 
 
 PATHS_AND_METHODS = [
-    *(("POST", path) for path in ("/", "/v3/rerank", "/v1/rerank/", "/v1//rerank", "/v1/RERANK")),
+    *(("POST", path) for path in ("/", "/v3/rerank", "/v1/rerank/x", "/v1/RERANK", "*")),
     *(("POST", path) for path in ("/%2e%2e/v1/rerank", "/v1/rerank%00", "/cohere/tei/rerank")),
     *((method, "/v1/rerank") for method in ("GET", "OPTIONS", "TRACE", "HEAD", "CONNECT", "BREW")),
     *(("POST", path) for path in ("/health", "/metrics")),
@@ -161,6 +172,50 @@ def test_paths_and_methods(method, path, server):
     with impatient(server) if head_only else nullcontext():
         found = exchange(server, head(path, JSON, SIZE, method=method), b"" if head_only else BODY)
     assert found[:1] in ([404], [405], [400])
+    next_request_works(server)
+
+
+# ---------------------------------------------------------------------- no HTTP behind a head
+
+BROKEN_CHUNKS = {
+    "no size": b"wombats-of-1899\r\n",
+    "a size that is no number": b"xyz\r\nwombats-of-1899\r\n",
+    "a negative size": b"-5\r\n",
+    "a huge size": b"f" * 40 + b"\r\n",
+    "no end of a chunk": b"5\r\nwombats-of-1899",
+    "control characters": b"\x00\x1b[2J\xff\r\n",
+    "a wrong trailer": b"0\r\nwombats-of-1899\r\n\r\n",
+    "after a good chunk": b"1\r\n{\r\nwombats-of-1899\r\n",
+}
+ENDPOINTS = [
+    *((method, "/health", first) for method in ("HEAD", "GET") for first in (False, True)),
+    *((method, "/health", False) for method in ("POST", "OPTIONS")),
+    *((method, "/v1/rerank", False) for method in ("HEAD", "GET", "POST")),
+    *((method, "/nope", False) for method in ("HEAD", "POST")),
+    ("HEAD", "/metrics", True),
+    ("HEAD", "http://localhost/health", False),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "answered_first"), ENDPOINTS)
+@pytest.mark.parametrize("chunks", BROKEN_CHUNKS)
+def test_chunks_that_are_broken(server, chunks, method, path, answered_first):
+    """With the head, or once it has been answered."""
+    with server.connect() as connection:
+        connection.sendall(head(path, JSON, CHUNKED, method=method))
+        if answered_first:
+            assert connection.recv(65536, socket.MSG_PEEK).startswith(b"HTTP/1.1 ")
+        with suppress(OSError):
+            connection.sendall(BROKEN_CHUNKS[chunks])
+        answer = b""
+        with suppress(ConnectionResetError):
+            while chunk := connection.recv(65536):  # the server closes the connection
+                answer += chunk
+    statuses = re.findall(rb"HTTP/1\.1 (\d{3})", answer)
+    assert len(statuses) <= 1
+    assert SECRET.encode() not in answer
+    _, _, content = answer.partition(b"\r\n\r\n")
+    assert not (method == "HEAD" and content)
     next_request_works(server)
 
 
@@ -236,6 +291,12 @@ def test_nothing_follows_a_request_of_ambiguous_length(server, path):
 PIECES = st.sampled_from(
     [
         b"POST /v1/rerank HTTP/1.1\r\n",
+        b"POST http://localhost//v1/score/ HTTP/1.1\r\n",
+        b"HEAD /health HTTP/1.1\r\n",
+        b"GET /health HTTP/1.0\r\n",
+        b"Expect: 100-continue\r\n",
+        b"Connection: upgrade, close\r\nUpgrade: websocket\r\n",
+        b"xyz\r\n",
         b"Host: localhost\r\n",
         JSON.encode() + b"\r\n",
         SIZE.encode() + b"\r\n",

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from fake_provider import FakeProvider
 from fakes import ByTable
 from loopback_server import LoopbackServer
 from raw_http import head, until
@@ -25,6 +26,31 @@ def test_small_parts_are_sent_at_once(serving):
         (transport,) = server.transports()
         accepted = transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize("damage", ["the first bytes", "a folder"])
+def test_a_damaged_cache_stops_no_server(tmp_path, serving, damage):
+    """Neither of answers nor of scores; it is not touched, and each response says so."""
+    answers, scores = tmp_path / "answers", tmp_path / "scores"
+    if damage == "a folder":
+        answers.mkdir()
+        scores.mkdir()
+    else:
+        answers.write_bytes(b"\0" * 8192)
+        scores.write_bytes(b"\0" * 8192)
+    with FakeProvider() as provider:
+        method = {"type": "graded", "llm": provider.llm("openai", api_key="k")}
+        config = {"method": method, "cache": str(answers)}
+        cross_encoder = {"type": "cross_encoder", "model": "m", "score_cache": str(scores)}
+        models = {"m": config, "c": {"method": cross_encoder}}
+        Plan(models, ServerSettings()).checked()  # as the command makes the rerankers
+        response = serving(Reranker.from_config(config)).post("/v1/rerank", BODY)
+    assert response.status_code == 200
+    (issue,) = response.json()["secondpass"]["issues"]
+    assert issue["code"] == "cache_failed"
+    if damage != "a folder":
+        assert answers.read_bytes() == scores.read_bytes() == b"\0" * 8192
+    assert {*tmp_path.iterdir()} == {answers, scores}
 
 
 def test_draining_is_not_ready():

@@ -182,8 +182,11 @@ def test_failed_and_incomplete_rankings(case, serving):
     assert response.headers["secondpass-status"] == report
     assert len(response.json().get("results", ())) == (3 if status == 200 else 0)
     # A ranking that failed counts, too.
-    counted = f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0'
-    assert counted in server.get("/metrics").text
+    metrics = server.get("/metrics").text
+    assert f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0' in metrics
+    why = "fallback" if report == "degraded" else None
+    assert response.headers.get("secondpass-degraded-by") == why
+    assert ('secondpass_degraded_total{by="fallback",model="m"} 1.0' in metrics) == bool(why)
 
 
 def test_what_a_method_declines_is_no_failure(serving):
@@ -195,6 +198,25 @@ def test_what_a_method_declines_is_no_failure(serving):
         response = serving(reranker).post("/v1/rerank", BODY)
         assert (response.status_code, order(response)) == (200, [0, 1, 2])
         assert response.headers["secondpass-status"] == "unchanged"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u200b"])
+@pytest.mark.parametrize(
+    ("path", "field", "score"),
+    [
+        ("/v1/rerank", "documents", "relevance_score"),
+        ("/cohere/v2/rerank", "documents", "relevance_score"),
+        ("/tei/rerank", "texts", "score"),
+    ],
+)
+def test_a_document_without_a_visible_character_is_returned_last(path, field, score, text, serving):
+    scorer = ByTable({"a": 0.1, "b": 0.7}, score_kind="probability")
+    response = serving(Reranker(scorer)).post(path, {"query": "q", field: ["a", text, "b"]})
+    rows = response.json()
+    rows = rows if isinstance(rows, list) else rows["results"]
+    assert [(row["index"], row[score]) for row in rows] == [(2, 0.7), (0, 0.1), (1, 0.0)]
+    assert response.headers["secondpass-status"] == "partial"
+    assert response.headers["secondpass-issues"] == "no_text"
 
 
 @pytest.mark.parametrize("shown", [False, True])

@@ -77,6 +77,48 @@ def test_requests_and_responses(case, lengths):
     assert response.headers["secondpass-status"] == "ok"
 
 
+@pytest.mark.parametrize("path", ["/score", "/v1/score", "/vllm/score", "/vllm/v1/score"])
+@pytest.mark.parametrize(
+    ("body", "scores"),
+    [
+        ({"text_1": QUERY, "text_2": TEXTS}, [1.0, 3.0, 2.0]),
+        ({"text_1": [QUERY], "text_2": TEXTS}, [1.0, 3.0, 2.0]),
+        ({"text_1": QUERY, "text_2": "ccc"}, [3.0]),
+        ({"data_1": QUERY, "data_2": TEXTS}, [1.0, 3.0, 2.0]),
+        ({"queries": QUERY, "documents": TEXTS, "model": "m"}, [1.0, 3.0, 2.0]),
+        ({"queries": [QUERY], "items": TEXTS}, [1.0, 3.0, 2.0]),
+    ],
+)
+def test_scores_in_the_order_of_the_request(path, body, scores, lengths):
+    """As vLLM's documentation has them."""
+    response = lengths.post(path, body).json()
+    assert (response["object"], response["model"]) == ("list", "m")
+    assert response["usage"] == {"prompt_tokens": 0, "total_tokens": 0}
+    assert response["data"] == [
+        {"index": index, "object": "score", "score": score} for index, score in enumerate(scores)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"text_1": ["a", "b"], "text_2": TEXTS}, "text_1: must be one text; send a request for"),
+        ({"text_1": [], "text_2": TEXTS}, "text_1: must not be empty"),
+        ({"text_1": [3], "text_2": TEXTS}, "text_1[0]: must be a string, not a number"),
+        ({"text_1": " ", "text_2": TEXTS}, "text_1: must not be blank"),
+        ({"text_1": QUERY}, "text_2: is required"),
+        ({"text_2": TEXTS}, "text_1: is required"),
+        ({"text_1": QUERY, "text_2": [{"content": []}]}, "text_2[0]: must be a string"),
+        ({"text_1": {}, "text_2": TEXTS}, "text_1: must be a string, not an object"),
+        ({"text_1": ["a" * 20_001], "text_2": TEXTS}, "text_1: has 20001 characters"),
+    ],
+)
+def test_requests_for_scores_that_are_wrong(body, message, lengths):
+    response = lengths.post("/v1/score", body)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(message)
+
+
 # ---------------------------------------------------------------------- what one API alone has
 
 

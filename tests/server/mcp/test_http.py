@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 from mcp import Client
 
 from loopback_server import Loopback, http_client
-from raw_http import request, until
+from raw_http import answered, head, request, until
 from secondpass import Reranker
 from secondpass_server.http.server import Plan
 from secondpass_server.http.settings import ServerSettings
@@ -78,6 +78,49 @@ def test_a_large_body(settings, status):
     with Served(Reranker("lexical"), **settings) as served, served.connect() as connection:
         connection.sendall(posted(["a" * 2000]))
         assert connection.recv(12) == f"HTTP/1.1 {status}".encode()
+
+
+@pytest.mark.parametrize(
+    "target", ["/mcp/", "//mcp", "http://localhost:1/mcp", "HTTP://[::1]:1/mcp/"]
+)
+def test_targets_as_clients_write_them(target):
+    with Served(Reranker("lexical")) as served, served.connect() as connection:
+        connection.sendall(request(LIST, target, f"Accept: {ACCEPT}"))
+        assert answered(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_host_of_a_url_counts(caplog):
+    with Served(Reranker("lexical")) as served, served.connect() as connection:
+        connection.sendall(request(LIST, "http://evil.example/mcp", f"Accept: {ACCEPT}"))
+        assert answered(connection)[:12] in {b"HTTP/1.1 403", b"HTTP/1.1 421"}
+    assert "evil" not in caplog.text
+
+
+def test_an_unknown_path_names_that_of_the_tools():
+    with Served(Reranker("lexical")) as served:
+        response = http_client().post(served.url + "x", json=LIST)
+    assert (response.status_code, response.json()) == (
+        404,
+        {"error": "there is no such path; the tools are at /mcp"},
+    )
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET", "POST", "DELETE"])
+@pytest.mark.parametrize("path", ["/mcp", "/nope"])
+def test_chunks_that_are_broken(method, path, caplog):
+    """No traceback, and nothing of what a client without a key sends."""
+    lines = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    with Served(Reranker("lexical")) as served:
+        with served.connect() as connection:
+            connection.sendall(head(path, *lines, method=method) + b"wombats\r\n")
+            received = b""
+            while chunk := connection.recv(65536):
+                received += chunk
+        assert served.list_tools().status_code == 200
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"wombats" not in received
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "wombats" not in caplog.text
 
 
 def test_a_client_that_leaves(held):

@@ -93,6 +93,20 @@ def test_what_was_not_reranked_is_told_and_not_lost(reranker, documents, outcome
     assert [item["index"] for item in found["results"]] == [*range(len(documents))]
 
 
+def test_a_document_without_a_visible_character_is_returned_last():
+    found = call("rerank", asked(documents=[" \u200b", *DOCUMENTS])).structured_content
+    last = found["results"][-1]
+    assert (last["index"], last["status"], last["rerank_score"]) == (0, "unjudged", None)
+    assert (found["status"], found["left_out"]) == ("partial", {})
+    assert [reason.partition(":")[0] for reason in found["why_not"]] == ["no_text"]
+
+
+def test_why_a_ranking_is_degraded():
+    found = call("rerank", asked(), model=failing(fallback=["lexical"])).structured_content
+    assert (found["reranked"], found["status"], found["method"]) == (False, "degraded", "lexical")
+    assert (found["degraded_by"], found["why_not"]) == (["fallback"], [FAILED])
+
+
 def test_messages_of_issues():
     limits = ToolLimits(issue_messages=True)
     found = call("rerank", asked(), limits, model=failing()).structured_content

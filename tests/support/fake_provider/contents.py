@@ -188,12 +188,16 @@ class Answer:
         return [{"id": label, "score": value} for label, value in self.grades.items()]
 
 
-def says(make: Callable[[Answer], Any]) -> Step:
-    """The text that a function makes of the right answer; what is not a string is made JSON."""
+def says(make: Callable[[Answer], Any], *, cut: bool = False) -> Step:
+    """The text that a function makes of the right answer; what is not a string is made JSON.
+
+    If ``cut``, it ends at the largest number of tokens.
+    """
 
     def reply(request: Request) -> Any:
         made = make(Answer(grades_of(request)))
-        return envelope(request, made if isinstance(made, str) else json.dumps(made))
+        whole = envelope(request, made if isinstance(made, str) else json.dumps(made))
+        return _out_of_tokens(request, whole) if cut else whole
 
     return answered(reply)
 

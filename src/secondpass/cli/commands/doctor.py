@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
 
-from secondpass import __version__
+from secondpass import Reranker, __version__
 from secondpass.cli.console import (
     ERROR,
     escaped,
@@ -27,15 +29,23 @@ from secondpass.cli.console import (
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names
-from secondpass.errors import ConfigurationError, InputError, SecondPassError
+from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import FAMILIES
-from secondpass.settings import registry, variable
+from secondpass.services.network import (
+    certificates,
+    no_proxy,
+    proxies,
+    proxy_for,
+    unread_certificates,
+)
+from secondpass.settings import counted, registry, variable
 from secondpass.settings.environment import read
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.apis.descriptions import Api
+    from secondpass.asking.response_cache import ResponseCache
     from secondpass.settings.descriptions import Descriptions
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -67,7 +77,7 @@ def doctor(
         bool,
         typer.Option(
             "--network",
-            help="Also check variables for keys and addresses, and connect to the addresses.",
+            help="Also check keys, proxies, certificates and addresses, and connect to these.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -75,9 +85,10 @@ def doctor(
     """Show what is installed, and whether a configuration runs.
 
     With `--preset` or `--config`, the reranker is constructed, its models are loaded, and it ranks
-    two sentences; a model behind an API receives one request. `--network` opens a connection to
-    each address and sends nothing. Keys are never shown, only whether their variables are set. The
-    exit code is 1 if the configuration cannot run. In a pipe, and with `--json`, it is JSON.
+    two sentences; a model behind an API receives one request. `--network` lists the proxies and
+    certificates of the environment, opens a connection to each proxy and address, and sends
+    nothing. Keys are never shown, only whether their variables are set. The exit code is 1 if the
+    configuration cannot run. In a pipe, and with `--json`, it is JSON.
 
     With a MODEL, it says which family of rerankers the model is recognised as and why, and what of
     it is read, shows the tokens of a sample pair, and drafts a description of an unknown one. The
@@ -100,7 +111,9 @@ def doctor(
                 FAMILIES.resolve(family)
         except ConfigurationError as error:
             raise InputError(f"--family: {error}") from None
-        result = {"model": inspect_model(model, family), **result}
+        _check_is_model(model)
+        inspected = inspect_model(model, family)
+        result = {"model": {"runs": "refused" not in inspected, **inspected}, **result}
     elif family is not None:
         raise InputError("--family: needs a MODEL")
     result |= {
@@ -113,8 +126,25 @@ def doctor(
         print_json(result)
     else:
         _print(result)
-    if not result.get("reranker", {}).get("runs", True) or "refused" in result.get("model", {}):
+    if not all(result[key]["runs"] for key in ("reranker", "model") if key in result):
         raise typer.Exit(ERROR)
+
+
+def _check_is_model(name: str) -> None:
+    """Check that this is no preset, method, service or file, for which there are options.
+
+    Raises:
+        InputError: it says which.
+    """
+    path = Path(name)
+    if path.suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+        hint = f"; if it is a configuration, use --config {shlex.quote(name)}"
+    elif "/" in name or path.exists():
+        return
+    else:
+        hint = registry.meaning(name, as_options=True)
+    if hint:
+        raise InputError(f"MODEL: {name!r} is no folder and no model of the hub{hint}")
 
 
 def _extras() -> dict[str, Any]:
@@ -131,7 +161,7 @@ def _extras() -> dict[str, Any]:
         extra: {
             "installed": None not in packages.values(),
             "packages": packages,
-            "install": f'pip install "secondpass[{extra}]"',
+            "install": MissingExtraError(extra, "doctor").command,
         }
         for extra, packages in sorted(extras.items())
     }
@@ -144,18 +174,24 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _run_reranker(config: Mapping[str, Any], configured: RerankerOptions) -> dict[str, Any]:
+def _run_reranker(config: Mapping[str, Any], options: RerankerOptions) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
-        # Issues are printed, not logged. A cached answer would hide a service that is down.
-        with configured.naming_file():
-            reranker = load({**config, "log_level": "debug"}).changed(cache=None)
+        with options.naming_file():
+            configured = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        if configured.cache is not None:
+            result["cache"] = _state_of(configured.cache)
+        # A cached answer would hide a service that is down.
+        reranker = configured.changed(cache=None)
         result["made"] = True
         try:
             reranker.warm_up()
             result["loaded"] = True
+            result["stores"] = _stores(reranker)  # before the ranking, which adds its sentences
             ranking = reranker.rerank(_QUERY, _CANDIDATES)
+            if result["stores"] and ranking.report.usage.encoded:
+                reranker.forget(_CANDIDATES)
         finally:
             reranker.close()
     except SecondPassError as error:
@@ -168,8 +204,27 @@ def _run_reranker(config: Mapping[str, Any], configured: RerankerOptions) -> dic
     result["report"] = report.to_dict()
     if not result["runs"]:
         issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        result["reason"] = f"the ranking is {report.status}: {issues}"
+        result["reason"] = f"the ranking is {report.status_text}: {issues}"
     return result
+
+
+def _stores(reranker: Reranker) -> list[dict[str, Any]]:
+    """What the passage stores of the methods hold."""
+    found = []
+    for method in (reranker.method, *(stage.method for stage in reranker.fallback)):
+        contents = getattr(getattr(method, "scorer", None), "store_contents", None)
+        if contents is not None and (held := contents()) is not None:
+            found.append(held)
+    return found
+
+
+def _state_of(cache: ResponseCache) -> str:
+    """Whether a response cache can be used, which the ranking of this command does not."""
+    try:
+        cache.check()
+    except ConfigurationError as error:
+        return str(error)
+    return "can be used"
 
 
 def _print(result: Mapping[str, Any]) -> None:
@@ -181,14 +236,22 @@ def _print(result: Mapping[str, Any]) -> None:
         console.print()
     if "reranker" in result:
         console.print(_reranker_line(result["reranker"]))
+        if "cache" in result["reranker"]:
+            console.print(Text(one_line(f"response cache: {result['reranker']['cache']}")))
+        for store in result["reranker"].get("stores", ()):
+            size = f"{store['bytes'] / 1e6:,.1f} of {store['max_bytes'] / 1e6:,.0f} MB"
+            access = "" if store["writable"] else ", which is only read"
+            text = f"store {store['path']}: {counted(store['rows'], 'passage')}, {size}{access}"
+            console.print(Text(one_line(text)))
         console.print()
     if "network" in result:
         table = plain_table("variable", "")
         for name, is_set in result["network"]["variables"].items():
             table.add_row(one_line(name), "set" if is_set else "not set")
         console.print(table)
-        for address, status in result["network"]["addresses"].items():
-            console.print(Text(one_line(f"{address}: {status}")))
+        for kind in ("proxies", "certificates", "addresses"):
+            for name, status in result["network"][kind].items():
+                console.print(Text(one_line(f"{name}: {status}")))
         console.print()
     about = f"secondpass {result['secondpass']}, Python {result['python']}, {result['platform']}"
     console.print(Text(about))
@@ -248,7 +311,7 @@ def _reranker_line(result: Mapping[str, Any]) -> Text:
 _TIMEOUT = 3.0
 """Seconds to wait for a connection."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -274,8 +337,35 @@ def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
     origins = sorted({_origin(address) for address in addresses})
     return {
         "variables": {name: _is_set(name) for name in sorted(names)},
-        "addresses": {origin: _connect(origin) for origin in origins},
+        "proxies": _proxies(),
+        "certificates": _certificates(),
+        "addresses": {origin: _reached(origin) for origin in origins},
     }
+
+
+def _proxies() -> dict[str, str]:
+    """The state of the proxies in use, and what is wrong with NO_PROXY, by variable."""
+    found = {}
+    for proxy in proxies().values():
+        origin = _origin(proxy.value)
+        found[proxy.variable] = proxy.problem or f"{proxy.address}: {_connect(origin)}"
+    if problem := (exceptions := no_proxy()).problem:
+        found[exceptions.variable] = problem
+    return found
+
+
+def _certificates() -> dict[str, str]:
+    """The file or folder of certificates in use, and what is wrong with it, by variable."""
+    if (used := certificates()) is not None:
+        return {used.variable: used.problem or f"{used.path}: can be read"}
+    unread = unread_certificates()
+    return {unread: "is not read; set SSL_CERT_FILE"} if unread else {}
+
+
+def _reached(origin: str) -> str:
+    """``reached``, or why not. What is sent through a proxy is not tried."""
+    proxy = proxy_for(origin)
+    return _connect(origin) if proxy is None else f"through {proxy}"
 
 
 def _is_set(name: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.json_text import answer_text, thinking_end, whole_answer
+from secondpass.prompts.replies.thinking import answer_start, split_reply
 
 MAX_ALTERNATIVES = 20
 """The most alternatives per token that OpenAI, Google and vLLM report by default."""
@@ -40,8 +40,9 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
         ReplyError: the reply is empty, or has no log probabilities of its text (``no_logprobs``).
     """
     places = {plain(word): place for place, word in enumerate(words)}
-    answer = whole_answer(completion.text, lambda part: places.get(plain(part))).strip()
-    alternatives = _first_token(completion, answer)
+    parts = split_reply(completion.text)
+    alternatives = _first_token(completion, parts.answer.strip())
+    parts.check_doubtful(places.get(plain(parts.answer)), lambda text: places.get(plain(text)))
     listed: list[float | None] = [None] * len(words)
     total = 0.0
     for text, logprob in alternatives.items():
@@ -62,7 +63,7 @@ def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
         raise ReplyError("it is empty", "empty_reply")
     texts = [next(iter(token)) for token in completion.logprobs]
     # Some servers report the tokens of thinking, even if the text is without.
-    start = thinking_end("".join(texts))
+    start = answer_start("".join(texts))
     end = 0
     for text, token in zip(texts, completion.logprobs, strict=True):
         after_thinking = text[max(0, start - end) :]
@@ -82,7 +83,7 @@ def is_answered(reply: str, words: Sequence[str]) -> bool:
     A word that a sentence continues may begin the thinking of a model that marks only its end.
     """
     try:
-        answer = plain(answer_text(reply))
+        answer = plain(split_reply(reply).answer)
     except ReplyError:
         return False
     starts = "|".join(re.escape(plain(word)) for word in words)

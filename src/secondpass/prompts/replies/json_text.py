@@ -1,6 +1,6 @@
 """Finds the JSON values in a model's reply.
 
-A value may be bare, in a code fence, after a block of thinking, in prose, or in a JSON string.
+A value may be bare, in a code fence, in prose, or in a JSON string.
 Everything takes linear time.
 """
 
@@ -30,14 +30,10 @@ class JsonObject(dict[str, Any]):
             self[key] = value
 
 
-_MAX_LENGTH = 400_000  # characters of a reply. No answer about a few hundred passages is longer.
 _MAX_UNCLOSED = 8  # unclosed brackets in prose that are skipped. Each costs a scan of the rest.
 _MAX_BROKEN = 1000
 """Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
-_THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
-_THINKING_START = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BRACKET = re.compile(r"[{\[]")
 # An unclosed string reaches to the end of the text: trying its other quotes would be quadratic.
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
@@ -84,48 +80,6 @@ class Values:
         """(start, stop) of all brackets that could not be read."""
         rest = [] if self.unclosed is None else [(self.unclosed, len(self.text))]
         return [*self.broken, *rest]
-
-
-def answer_text(text: str) -> str:
-    """Remove the thinking before an answer, and replace control characters by spaces.
-
-    Raises ReplyError if the reply is too long, or ends within the thinking.
-    """
-    if len(text) > _MAX_LENGTH:
-        raise ReplyError("it is too long")
-    text = _CONTROL.sub(" ", text)
-    if not _THINKING_START.match(text):
-        # Some servers drop the start tag. But an end tag may also be quoted after the answer, so
-        # the text before it is kept: two different answers are rejected.
-        return text
-    end = thinking_end(text)
-    if end == 0:
-        raise ReplyError("it ends in the middle of thinking")
-    return text[end:]
-
-
-def whole_answer(text: str, read: Callable[[str], object | None]) -> str:
-    """The answer of a reply that should be nothing else, after thinking with or without start tag.
-
-    ``read`` returns the answer that a text is; None if it is none. If those before and after the
-    end tag differ, that is a ReplyError.
-    """
-    marked = answer_text(text)
-    if len(marked) < len(text):
-        return marked
-    text, end = marked, thinking_end(marked)
-    answer = text[end:]
-    if end and (before := read(_THINKING_END.sub("", text[:end]))) is not None:
-        after = read(answer)
-        if after is not None and after != before:
-            raise ReplyError("it holds two answers that differ")
-    return answer
-
-
-def thinking_end(text: str) -> int:
-    """Where the first end tag of thinking ends; 0 if there is none."""
-    end = _THINKING_END.search(text)
-    return end.end() if end else 0
 
 
 def find_values(text: str) -> Values:

@@ -180,7 +180,7 @@ def read_scores(
         check_unknown(len(unknown), labels)
         return BatchScores(tuple(scores), tuple(sorted(refused)), others)
 
-    result, cut = only_answer(completion, parse, "grades", labels, word)
+    result = only_answer(completion, parse, "grades", labels, word)
     if all(score is None for score in result.values):
         raise ReplyError(f"none of its numbers is one from {low:g} to {high:g}")
-    return replace(result, cut=cut)
+    return replace(result, cut=completion.cut)

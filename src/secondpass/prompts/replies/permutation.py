@@ -12,8 +12,8 @@ from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, plain
 from secondpass.prompts.replies.base import ArrayFormat, Order, ReplyFormat
-from secondpass.prompts.replies.json_text import answer_text
-from secondpass.prompts.replies.selection import falling, only_answer, order_rows
+from secondpass.prompts.replies.selection import check_cut, falling, only_answer, order_rows
+from secondpass.prompts.replies.thinking import ReplyParts, split_reply
 
 
 class Permutation(ArrayFormat[Order]):
@@ -60,8 +60,8 @@ def read_order(completion: Completion, labels: Labels) -> Order:
         check_unknown(len(unknown), labels)
         return order
 
-    order, cut = only_answer(completion, parse, "ranking", labels, None)
-    return replace(order, cut=cut)
+    order = only_answer(completion, parse, "ranking", labels, None)
+    return replace(order, cut=completion.cut)
 
 
 def order_of(names: Sequence[Any], labels: Labels) -> Order | None:
@@ -123,7 +123,15 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
             brackets that are not in its chain; it counts indices from another number, or has more
             unknown labels than were shown.
     """
-    text = answer_text(completion.text)
+    parts = split_reply(completion.text)
+    order = _read_chain(parts, labels, cut=completion.cut)
+    parts.check_doubtful(order, lambda text: _read_chain(ReplyParts(text), labels))
+    return read_order(completion, labels) if order is None else replace(order, cut=completion.cut)
+
+
+def _read_chain(parts: ReplyParts, labels: Labels, *, cut: bool = False) -> Order | None:
+    """The order of the only chain in a reply; None if there is none."""
+    text = parts.answer
     chains = _chains(text, labels)
     orders = [
         chain
@@ -131,7 +139,7 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
         if len(chain) > 1 and any(labels.place(item[1]) is not None for item in chain)
     ]
     if not orders:
-        return _read_without_chain(completion, text, chains, labels)
+        return _read_without_chain(text, chains, labels, cut=cut)
     names_of_orders = [[item[1] for item in chain] for chain in orders]
     if len({tuple(map(plain, names)) for names in names_of_orders}) > 1:
         raise ReplyError("it holds more than one order")
@@ -147,16 +155,18 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
         in_order = {part[0].start() in starts for part in (chain, following)}
         if _BESIDE.fullmatch(gap) and len(in_order) > 1:
             raise ReplyError("its order is interrupted")
-    cut = False
-    for chain in orders:
+    goes_on = cut and _CUT_ITEM.fullmatch(text, orders[-1][-1].end()) is not None
+    for chain in orders[:-1] if goes_on else orders:
         start, end = chain[0].start(), chain[-1].end()
         before = text[max(0, start - _AROUND) : start].rstrip()
         after = text[end : end + _AROUND].lstrip()
-        if completion.cut and _CUT_ITEM.fullmatch(text, end):
-            cut = True
-        elif before[-1:] in _COMPARING or after[:1] in _COMPARING:
+        if before[-1:] in _COMPARING or after[:1] in _COMPARING:
             raise ReplyError("its order is interrupted")
-    return replace(order, cut=cut)
+    if cut and not goes_on:
+        places = [(chain[0].start(), chain[-1].end()) for chain in orders]
+        is_open = text.rfind("[") > text.rfind("]")
+        check_cut(parts, places, is_open=is_open)
+    return order
 
 
 def _chains(text: str, labels: Labels) -> list[Chain]:
@@ -174,18 +184,19 @@ def _chains(text: str, labels: Labels) -> list[Chain]:
 
 
 def _read_without_chain(
-    completion: Completion, text: str, chains: Sequence[Chain], labels: Labels
-) -> Order:
+    text: str, chains: Sequence[Chain], labels: Labels, *, cut: bool
+) -> Order | None:
     bare = text.strip(_FRAME)
     names: list[str] = []
     if ">" in bare and "[" not in bare:
         names = [name.strip() for name in bare.split(">")]
+        if cut:
+            names.pop()  # it may be the beginning of another label
         if any(labels.place(name) is None for name in names):
             names = []
     elif len(labels) == 1 and len(chains) == 1:
         names = [item[1] for item in chains[0]]
-    order = _order(names, labels) if names else None
-    return read_order(completion, labels) if order is None else order
+    return _order(names, labels) if names else None
 
 
 def _order(names: Sequence[str], labels: Labels) -> Order | None:

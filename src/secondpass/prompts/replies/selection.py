@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
@@ -19,11 +19,12 @@ from secondpass.prompts.replies.json_text import (
     JsonObject,
     Value,
     Values,
-    answer_text,
     completed,
     find_values,
     parse_whole,
 )
+from secondpass.prompts.replies.thinking import ReplyParts, split_reply
+from secondpass.questions import Span
 
 T = TypeVar("T")
 Parse: TypeAlias = Callable[[Any, bool], T | None]
@@ -32,6 +33,9 @@ Parse: TypeAlias = Callable[[Any, bool], T | None]
 _BEFORE = re.compile(r"[\s`*]*(?:json)?[\s`*]*", re.I)
 _MAX_BEFORE = 50
 _LINE_END = re.compile(r"[ \t`*.]*(?:\n|$)")
+_FRAME = re.compile(r"[\s`*\ufeff]*(?:json[\s`*]*)?", re.I)
+"""What may stand before an answer that is first: white space and a code fence."""
+_END = re.compile(r"[\s`*.]*")
 _PUNCTUATION = re.compile("[\\[\\]{},:\"'\u201c\u201d]")
 _MAX_PIECES = 5000
 _MAX_PIECE_LENGTH = 301  # one more than a label may have
@@ -39,44 +43,107 @@ _MAX_PIECE_LENGTH = 301  # one more than a label may have
 
 def only_answer(
     completion: Completion, parse: Parse[T], name: str, labels: Labels, word: str | None
-) -> tuple[T, bool]:
-    """The only answer that a reply holds, and whether it broke off.
+) -> T:
+    """The only answer that a reply holds.
 
     The request asks for the key ``name``, and for numbers under the key ``word`` or for an order.
 
     Raises:
-        ReplyError: the reply holds no answer, or several that differ.
+        ReplyError: the reply holds no answer, or several that differ; or it broke off, and its
+            answer may be a draft.
     """
-    text = answer_text(completion.text)
+
+    def read(doubtful: str) -> T | None:
+        found = _find(doubtful, parse, labels, word)
+        _check_rest(found.values, found.values.unread, labels)
+        return found.answer
+
+    parts = split_reply(completion.text)
+    found = _find(parts.answer, parse, labels, word)
+    answer = found.answer
+    if answer is not None:
+        values = found.values
+        goes_on = completion.cut and _goes_on(found)
+        if completion.cut and not goes_on:
+            places = [(value.start, value.stop) for value in found.stated_by]
+            check_cut(parts, places, is_open=values.unclosed is not None)
+        _check_rest(values, values.broken if goes_on else values.unread, labels)
+    elif completion.cut:
+        answer = _begun(parts.answer, parse, name, labels)
+    parts.check_doubtful(answer, read)
+    if answer is not None:
+        return answer
+    if not parts.answer.strip():
+        raise ReplyError("it is empty", "empty_reply")
+    raise ReplyError("it holds no JSON value of the form that was asked for")
+
+
+class _Found(NamedTuple, Generic[T]):
+    """What a text holds: an answer, the values that state it, and all values."""
+
+    answer: T | None
+    stated_by: Sequence[Value]
+    values: Values
+
+
+def _find(text: str, parse: Parse[T], labels: Labels, word: str | None) -> _Found[T]:
+    """The answer of a text; a ReplyError if it has several that differ."""
     values = find_values(text)
     answer: T | None = None
-    joined = False
+    stated_by = []
     for value in join_rows(values, labels, word) if values.items else string_lines(text, word):
         in_prose = (labels.numeric or value.repaired) and _in_prose(text, value)
         other = parse(value.value, in_prose)
-        if other is None or other == answer:
+        if other is None:
             continue
-        if answer is not None:
+        if answer not in (None, other):
             raise ReplyError("it holds more than one JSON value of the form that was asked for")
-        answer, joined = other, isinstance(value, JoinedRows)
-    if answer is not None:
-        # More rows may follow in what was cut off.
-        cut = joined and completion.cut and values.unclosed is not None
-        if not cut:
-            _check_rest(values, labels)
-        return answer, cut
-    if completion.cut:
-        begun = completed(text)
-        # An object with other keys may have had another answer after the cut.
-        if not isinstance(begun, JsonObject) or all(
-            key == name or labels.place(key) is not None for key in begun
-        ):
-            answer = None if begun is None else parse(begun, False)
-            if answer is not None:
-                return answer, True
-    if not text.strip():
-        raise ReplyError("it is empty", "empty_reply")
-    raise ReplyError("it holds no JSON value of the form that was asked for")
+        answer = other
+        stated_by.append(value)
+    return _Found(answer, stated_by, values)
+
+
+def _begun(text: str, parse: Parse[T], name: str, labels: Labels) -> T | None:
+    """The answer that a text begins, up to its last complete element; None if there is none."""
+    begun = completed(text)
+    # An object with other keys may have had another answer after the cut.
+    if begun is None or (
+        isinstance(begun, JsonObject)
+        and any(key != name and labels.place(key) is None for key in begun)
+    ):
+        return None
+    return parse(begun, False)
+
+
+def _goes_on(found: _Found[T]) -> bool:
+    """Whether rows are followed by one that broke off."""
+    last, values = found.stated_by[-1], found.values
+    return (
+        isinstance(last, JoinedRows)
+        and values.unclosed is not None
+        and _BETWEEN_ROWS.fullmatch(values.text, last.stop, values.unclosed) is not None
+    )
+
+
+def check_cut(parts: ReplyParts, places: Sequence[Span], *, is_open: bool) -> None:
+    """Raise ReplyError if the answer in a reply that broke off may be a draft.
+
+    Small models explain their answer until the limit. But where text stands before it, too, or a
+    bracket behind it is open, the final answer may have followed.
+
+    Args:
+        parts: of the reply.
+        places: (start, stop) of each place where it states the answer.
+        is_open: whether a bracket is open at its end.
+    """
+    if is_open:
+        raise ReplyError("it broke off in a bracket behind its answer, which may begin another")
+    for start, stop in places:
+        is_first = _FRAME.fullmatch(parts.answer, 0, start) and not parts.follows_thinking
+        is_last = _END.fullmatch(parts.answer, stop) and not parts.ends_in_thinking
+        if is_first or is_last:
+            return
+    raise ReplyError("it broke off, and its answer may be a draft")
 
 
 def _in_prose(text: str, value: Value) -> bool:
@@ -89,10 +156,10 @@ def _in_prose(text: str, value: Value) -> bool:
     return _LINE_END.match(text, value.stop) is None or text.find("[", value.stop) >= 0
 
 
-def _check_rest(values: Values, labels: Labels) -> None:
+def _check_rest(values: Values, unread: Sequence[Span], labels: Labels) -> None:
     """Raise ReplyError if there are labels in brackets that could not be read."""
     pieces = 0
-    for start, stop in values.unread:
+    for start, stop in unread:
         # A label in square brackets is often prose; in braces it is a row of an answer.
         prose = values.text[start] == "[" and start != values.unclosed
         enough = min(2, len(labels)) if prose else 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.settings import counted
@@ -203,8 +203,8 @@ class _Observer:
     """
 
     def __init__(self) -> None:
-        self._lock = ForkLock()
-        self._turn = ForkLock(reentrant=True)
+        self._lock = fork_lock()
+        self._turn = fork_lock()
         self._threads = threading.local()
         self._observing = 0
         self._original: Any = None

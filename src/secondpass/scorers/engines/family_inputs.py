@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens
+from secondpass.scorers.engines.tokens import longest_first
 from secondpass.scorers.engines.torch_texts import (
     CUTS,
     as_characters,
@@ -25,14 +26,20 @@ _UNLIMITED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The tokens of a pair or a block, the passages in it, and those not read whole with the query.
+    """The tokens of a pair or a block.
 
-    Token types are None if all are 0.
+    Attributes:
+        ids: of the tokens.
+        passages: the indices of the passages in it.
+        cut: those of them that are not read whole.
+        query_cut: whether the query is not read whole.
+        types: of the tokens; None if all are 0.
     """
 
     ids: Sequence[int]
-    cut: Sequence[int]
     passages: Sequence[int]
+    cut: Sequence[int] = ()
+    query_cut: bool = False
     types: Sequence[int] | None = None
 
     @property
@@ -63,7 +70,7 @@ class FamilyInputs:
         self._spec, self._tokenizer = spec, tokenizer
         self._instruction = spec.instruction if instruction is None else instruction
         self._control = ControlTokens(getattr(tokenizer, "added_tokens_decoder", {}))
-        self._lock = ForkLock()
+        self._lock = fork_lock()
         self._ids = {token: token_id(model, tokenizer, token) for token in spec.control}
         longest_first_ = sorted(spec.control, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first_)) or "(?!)")
@@ -91,9 +98,7 @@ class FamilyInputs:
                 self._pair(query, passage, index, instruction)
                 for index, passage in enumerate(passages)
             ]
-        if not query_cut:
-            return rendered
-        return [replace(pair, cut=pair.passages) for pair in rendered]
+        return [replace(pair, query_cut=True) for pair in rendered] if query_cut else rendered
 
     def lists(
         self, query: str, passages: Sequence[str], instruction: str | None = None
@@ -107,7 +112,7 @@ class FamilyInputs:
             around = len(self._list(query, [], instruction))
             cap = min(cap or self.longest, max(1, self.longest - around - 32))
             blocks: list[list[tuple[int, str]]] = [[]]
-            cut_indices = set(range(len(passages)) if query_cut else ())
+            cut_indices = set()
             room = self.longest - 2 * query_size
             for index, passage in enumerate(passages):
                 text, is_cut = self._read(passage, Cap(cap))
@@ -121,8 +126,9 @@ class FamilyInputs:
             return [
                 Rendered(
                     self._list(query, [text for _, text in block], instruction),
-                    [index for index, _ in block if index in cut_indices],
                     [index for index, _ in block],
+                    [index for index, _ in block if index in cut_indices],
+                    query_cut,
                 )
                 for block in blocks
                 if block
@@ -151,6 +157,7 @@ class FamilyInputs:
         if not parts:
             return self._own_pair(query, passage, index)
         first, second = query, passage
+        query_cut = False
         last = next(i for i, part in enumerate(parts) if "passage" in part.names)
         ends = parts[last].text.endswith("$passage") and not any(affixes(passage))
         for attempt in range(CUTS):
@@ -158,14 +165,16 @@ class FamilyInputs:
             for place, part in enumerate(parts):
                 if part.at_most is not None and not any(affixes(first)):
                     most = int(self._limit * part.at_most)
-                    is_cut |= len(rows[place]) > most
+                    exceeds = len(rows[place]) > most
+                    is_cut |= exceeds and "passage" in part.names
+                    query_cut |= exceeds and "query" in part.names
                     rows[place] = rows[place][:most]
             around = len(self._before) + len(self._after)
             excess = sum(map(len, rows)) + around - self.longest
             if excess <= 0:
                 break
-            is_cut = True
             if ends and excess <= len(rows[last]):
+                is_cut = True
                 rows[last] = rows[last][: len(rows[last]) - excess]
                 break
             if not attempt and not any(affixes(second)):  # what the rest leaves, as authors do
@@ -174,8 +183,10 @@ class FamilyInputs:
                 excess = max(1, rest + around + size - self.longest)
             excess += attempt  # the tokens at a cut may become more
             first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
+        is_cut |= len(second) < len(passage)
+        query_cut |= len(first) < len(query)
         ids = [*self._before, *(id for row in rows for id in row), *self._after]
-        return Rendered(ids, [index] if is_cut else [], [index])
+        return Rendered(ids, [index], [index] if is_cut else [], query_cut)
 
     def _rows(self, query: str, passage: str, instruction: str | None) -> list[list[int]]:
         values = self._values(instruction, query=query, passage=passage)
@@ -187,12 +198,14 @@ class FamilyInputs:
         tokenizer = self._tokenizer
         limit = None if self.longest >= _UNLIMITED else self.longest
         texts = [self._as_characters(text, written=False) for text in (query, passage)]
-        sizes = sum(count_tokens(tokenizer, text) for text in texts)
+        first, second = (count_tokens(tokenizer, text) for text in texts)
         encoded = tokenizer(*texts, truncation=limit is not None, max_length=limit)
         ids = encoded["input_ids"]
-        special = tokenizer.num_special_tokens_to_add(pair=True)
-        cut_ = [index] if len(ids) < sizes + special else []
-        return Rendered(ids, cut_, [index], encoded.get("token_type_ids"))
+        room = len(ids) - tokenizer.num_special_tokens_to_add(pair=True)
+        kept = longest_first(first, second, room) if first + second > room else (first, second)
+        is_cut = kept[1] < second
+        types = encoded.get("token_type_ids")
+        return Rendered(ids, [index], [index] if is_cut else [], kept[0] < first, types)
 
     def _list(self, query: str, passages: Sequence[str], instruction: str | None) -> list[int]:
         """The tokens of a query and a block of passages, as one text between control tokens."""

@@ -20,15 +20,18 @@ from __future__ import annotations
 import contextlib
 import heapq
 import math
-import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 from secondpass.concurrency.admission import RESERVE, Admission, Claim, Key
+from secondpass.concurrency.locks import fork_lock
+from secondpass.concurrency.waiting import received
+from secondpass.concurrency.workers import Worker
 from secondpass.errors import OverloadedError
 from secondpass.scorers.engines.pace import TokenPace
 
@@ -81,7 +84,6 @@ class _Call:
         self.scored: Found = []
         self.error: BaseException | None = None
         self.left = False
-        # Not a Condition: if Ctrl-C interrupts its wait, it may release a lock that others hold.
         self.progress: SimpleQueue[None] = SimpleQueue()
 
     def wait(self) -> None:
@@ -89,11 +91,8 @@ class _Call:
         seconds = (
             math.inf if self.claim is None else self.claim.until - self.early - time.monotonic()
         )
-        if not 0 < seconds < threading.TIMEOUT_MAX:
-            self.progress.get()
-            return
         with contextlib.suppress(Empty):
-            self.progress.get(timeout=seconds)
+            received(self.progress, seconds if seconds > 0 else None)
 
     @property
     def ready(self) -> bool:
@@ -188,11 +187,11 @@ class JoinedBatches:
         self._budget = budget
         self.admission = Admission(threads)
         self._turns = 0
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._queue: list[_Call] = []
         """Calls with pairs that are in no round yet."""
         self._round: deque[list[_Entry]] = deque()
-        self._calls: set[_Call] = set()
+        self._calls: weakref.WeakSet[_Call] = weakref.WeakSet()
         self._workers = Workers(threads, "secondpass-engine")
         """At least one is busy while a batch waits, unless no thread can be started."""
 
@@ -225,6 +224,7 @@ class JoinedBatches:
         try:
             self._calls.add(call)
             if claim is not None:
+                claim.holder = weakref.ref(call)
                 with self._lock:
                     if not self.admission.enter(claim, pairs, time.monotonic()):
                         raise OverloadedError(self.admission.waiting_seconds)
@@ -491,7 +491,7 @@ class JoinedBatches:
                 self._run([entry for entry in entries if entry.batch.call is call])
             return
         with self._lock:
-            self.admission.learn(len(entries), time.perf_counter() - began)
+            self.admission.cost.learn(len(entries), time.perf_counter() - began)
             for entry, score in zip(entries, scored, strict=True):
                 entry.batch.call.scored.append(score)
                 self._end(entry)
@@ -508,25 +508,6 @@ class JoinedBatches:
 
 def _scored(items: Sequence[Item], scores: Sequence[Any]) -> Found:
     return [(*item[:2], score) for item, score in zip(items, scores, strict=True)]
-
-
-class Worker:
-    """A thread, started with its first job.
-
-    A pool of one thread: it ends with the last reference to it. The process waits for its job
-    before it exits, and a job that is submitted then is rejected.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-
-    def submit(self, job: Callable[[Worker], None]) -> None:
-        """Call ``job`` with this worker, after its earlier jobs.
-
-        Raises:
-            RuntimeError: the process ends, or the system starts no more threads.
-        """
-        self._pool.submit(job, self)
 
 
 class Workers:
@@ -582,7 +563,7 @@ class Workers:
         """
         # In this order, so that Ctrl-C in between leaves no worker busy that has no job.
         self._busy.discard(worker)
-        worker.submit(job)
+        worker.submit(partial(job, worker))
         self._busy.add(worker)
 
     def release(self, worker: Worker) -> None:

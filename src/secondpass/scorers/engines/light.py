@@ -65,6 +65,7 @@ class LightModel:
                 f"the model {files.model!r} has {files.words} token vectors, and its tokenizer "
                 f"{self.tokenizer.words} tokens: it is the tokenizer of another model"
             )
+        self.truncated = self.tokenizer.truncated
         self.runtime = open_runtime(
             files.graph or files.weights, backend, precision=precision, threads=self.threads
         )
@@ -114,9 +115,6 @@ class LightModel:
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
         return self.tokenizer.pairs(query, passages)
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        return self.tokenizer.truncated.indices(query, passages)
 
     def run(self, pairs: Sequence[Pair]) -> list[float]:
         scores: list[float] = self._output(pairs)[:, 0].tolist()

@@ -28,12 +28,12 @@ class ListEngine:
         self.model = model
         rule = "one list at a time"
         self.info = EngineInfo("", model.backend, model.precision, model.threads, rule, reason)
-        self._check = Lazy(lambda: (doubt_of(self.score),))
+        self._check = Lazy[tuple[str | None]]()
         self._blocks: LRU[int, int] = LRU(_KEPT)
 
     def doubt(self) -> str | None:
         """Why the model is doubtful, by its scores of known answers; None if it is not."""
-        return self._check.get()[0]
+        return self._check.get(lambda: (doubt_of(self.score),))[0]
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
         """One score per passage of each list."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,7 +23,7 @@ class LRU(Generic[K, V]):
         self.capacity = capacity
         # One dictionary, so that it is consistent whenever another thread forks.
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self._lock = ForkLock()
+        self._lock = fork_lock()
 
     def __len__(self) -> int:
         return len(self._entries)

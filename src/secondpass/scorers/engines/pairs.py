@@ -16,6 +16,7 @@ from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
 from secondpass.scorers.engines.pace import TokenPace
+from secondpass.scorers.engines.truncated import Truncated
 from secondpass.scorers.hub import first_line
 from secondpass.types import EngineInfo
 
@@ -34,8 +35,9 @@ class PairModel(Protocol):
     """A loaded cross-encoder. Safe for use from many threads.
 
     Properties: ``backend`` (``torch``, ``onnx`` or ``openvino``), ``precision`` in which it
-    multiplies (such as ``float32``), ``threads`` (batches that run at a time), and ``budget``
-    (padded tokens of a batch).
+    multiplies (such as ``float32``), ``threads`` (batches that run at a time), ``budget`` (padded
+    tokens of a batch), and ``truncated`` (texts that were longer than the model reads when they
+    were scored).
     """
 
     @property
@@ -46,6 +48,8 @@ class PairModel(Protocol):
     def threads(self) -> int: ...
     @property
     def budget(self) -> int: ...
+    @property
+    def truncated(self) -> Truncated: ...
 
     def identity(self) -> Mapping[str, Any]:
         """Everything but the texts that a score depends on, as JSON values."""
@@ -59,9 +63,6 @@ class PairModel(Protocol):
 
     def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
         """One score per prepared pair, or data to compute it from, in one forward pass."""
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were longer than the model reads when they were scored."""
 
 
 class PairEngine:
@@ -86,7 +87,7 @@ class PairEngine:
             "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
         )
         self.pace = TokenPace()
-        self._check = Lazy(partial(_check, model))
+        self._check = Lazy[tuple[str | None]]()
         # Without references to the engine, which is released with its last holder.
         self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
         run = partial(_timed, model, self.pace)
@@ -100,7 +101,7 @@ class PairEngine:
         Raises:
             ModelLoadError: the model cannot score them.
         """
-        return self._check.get()[0]
+        return self._check.get(partial(_check, self.model))[0]
 
     @property
     def calls(self) -> int:

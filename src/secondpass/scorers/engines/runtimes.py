@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakSet
 
-from secondpass.concurrency.lazy import ForkLock, require
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import MissingExtraError, ModelLoadError
 
@@ -97,12 +98,17 @@ class _Onnx:
         return result
 
 
+def is_reduced(backend: Backend, precision: Precision) -> bool:
+    """Whether a model is run in bfloat16."""
+    return backend == "openvino" and precision == "auto" and has_fast_bfloat16()
+
+
 class _OpenVino:
     backend: Backend = "openvino"
 
     def __init__(self, model: Path | bytes, precision: Precision, threads: int) -> None:
         openvino = import_openvino()
-        reduced = precision == "auto" and has_fast_bfloat16()
+        reduced = is_reduced(self.backend, precision)
         settings: dict[str, Any] = {
             "NUM_STREAMS": threads,
             "INFERENCE_NUM_THREADS": threads,
@@ -159,7 +165,7 @@ def import_onnxruntime() -> Any:
 
 
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-_telemetry_lock = ForkLock()
+_telemetry_lock = fork_lock()
 
 
 def import_openvino() -> Any:
@@ -181,7 +187,7 @@ def import_openvino() -> Any:
 
 _cores: dict[int, Any] = {}
 """OpenVINO's core of each process, by process id."""
-_cores_lock = ForkLock()
+_cores_lock = fork_lock()
 
 
 def openvino_core() -> Any:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any
 from weakref import WeakValueDictionary
 
-from secondpass.concurrency.lazy import ForkLock, Lazy
-
-T = TypeVar("T")
+from secondpass.concurrency.lazy import Lazy
+from secondpass.concurrency.locks import fork_lock
 
 _shared: WeakValueDictionary[Hashable, Lazy[Any]] = WeakValueDictionary()
-_lock = ForkLock()
+_lock = fork_lock()
 
 
-def shared(key: Hashable, create: Callable[[], T]) -> Lazy[T]:
+def shared(key: Hashable) -> Lazy[Any]:
     """The value for a key, everything that it depends on; the same while there is a reference.
 
     It is created again in a forked process, since threads of runtimes do not survive a fork.
@@ -22,5 +21,5 @@ def shared(key: Hashable, create: Callable[[], T]) -> Lazy[T]:
     with _lock:
         value = _shared.get(key)
         if value is None:
-            value = _shared[key] = Lazy(create, per_process=True)
+            value = _shared[key] = Lazy(per_process=True)
         return value

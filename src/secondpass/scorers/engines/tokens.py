@@ -45,14 +45,17 @@ class _Tokens(NamedTuple):
     Attributes:
         ids: without special tokens, at most as many as a pair can have.
         total: their number before any were cut. It may be too low for texts with more than 16
-            characters per token of a pair, which are truncated first.
+            characters per token of a pair, which are truncated first, but it is then more than a
+            pair can have.
         head, tail: the number of tokens of a prefix and a suffix that the configuration wrote.
+        cut: whether the text was cut before these tokens were counted.
     """
 
     ids: NDArray[np.int32]
     total: int
     head: int = 0
     tail: int = 0
+    cut: bool = False
 
 
 class PairTokenizer:
@@ -94,7 +97,7 @@ class PairTokenizer:
         self._path = path
         self._control = ControlTokens(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
-        self._with_control = Lazy(self._load_with_control)
+        self._with_control = Lazy[Tokenizer]()
         self._room = None if max_length is None else max_length - self._parts.special
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
@@ -115,16 +118,21 @@ class PairTokenizer:
         room, special = self._room, self._parts.special
         pairs = []
         truncated = []
+        beside = []  # passages beside which the query was truncated
         for passage, tokens in zip(passages, self._tokens(passages, self._remembered), strict=True):
-            total = count + tokens.total
-            if room is None or total <= room:
-                pairs.append(Pair(full, tokens.ids, total + special))
-                continue
-            truncated.append(passage)
-            kept, rest = longest_first(count, tokens.total, room)
-            head = full if kept == count else self._head(self._cut(query_tokens, kept))
-            pairs.append(Pair(head, self._cut(tokens, rest), kept + rest + special))
-        self.truncated.add(query, truncated)
+            kept, rest = count, tokens.total
+            head, ids = full, tokens.ids
+            if room is not None and kept + rest > room:
+                kept, rest = longest_first(count, tokens.total, room)
+                ids = self._cut(tokens, rest)
+                if kept < count:
+                    head = self._head(self._cut(query_tokens, kept))
+            pairs.append(Pair(head, ids, kept + rest + special))
+            if rest < tokens.total or tokens.cut:
+                truncated.append(passage)
+            if kept < count or query_tokens.cut:
+                beside.append(passage)
+        self.truncated.add(query, passages=truncated, beside=beside)
         return pairs
 
     def arrays(self, pairs: Sequence[Pair], inputs: frozenset[str]) -> dict[str, NDArray[np.int64]]:
@@ -190,6 +198,7 @@ class PairTokenizer:
         """The tokens of a text that the configuration wrote a part of."""
         import numpy as np
 
+        excess = 0
         if self._room is not None:  # tokenizing ten megabytes takes ten seconds
             excess = len(text) - _CHARACTERS_PER_TOKEN * self._room
             if excess > 0 and self._truncates_left:
@@ -198,14 +207,16 @@ class PairTokenizer:
             elif excess > 0:
                 text = cut(text, len(text) - excess)
         has_control = self._control.written_in(text)
-        tokenizer = self._with_control.get() if has_control else self._tokenizer
+        tokenizer = (
+            self._with_control.get(self._load_with_control) if has_control else self._tokenizer
+        )
         text, (read, offsets) = self._read(tokenizer, text)
         prefix, suffix = affixes(text)
         body = len(text) - suffix
         head = sum(stop <= prefix for _, stop in offsets) if prefix else 0
         tail = sum(start >= body for start, _ in offsets) if suffix else 0
         ids = np.array(read, dtype=np.int32)
-        tokens = _Tokens(ids, len(ids), head, min(tail, len(ids) - head))
+        tokens = _Tokens(ids, len(ids), head, min(tail, len(ids) - head), excess > 0)
         if self._room is None:
             return tokens
         return tokens._replace(ids=self._cut(tokens, self._room).copy())

@@ -19,6 +19,7 @@ from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.families import Scale
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import Recognised
@@ -75,6 +76,7 @@ class FamilyModel(TorchRunner):
             raise ModelLoadError(
                 f"the model {source.name!r} has no prompt {prompt_name!r}; it has: none"
             )
+        self.truncated = TruncatedPairs()
         self._prompt = prompt if prompt is not None and INSTRUCTION in prompt else None
         constant = prompt if self._prompt is None else None
         native = None if facts is None else family.native(facts)
@@ -144,7 +146,7 @@ class FamilyModel(TorchRunner):
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
     ) -> list[Rendered]:
         rendered = self.inputs.pairs(query, passages, self._instruction(instruction))
-        self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
+        self._add_truncated(query, passages, rendered)
         return rendered
 
     def sample_ids(self, query: str, passage: str) -> list[int]:
@@ -153,7 +155,7 @@ class FamilyModel(TorchRunner):
         return [*render(query, [passage])[0].ids]
 
     def run(self, pairs: Sequence[Rendered]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
+        return self._thread.run(partial(self._scores, pairs))
 
     def _scores(self, rows: Sequence[Rendered]) -> list[float]:
         import torch
@@ -174,8 +176,8 @@ class FamilyModel(TorchRunner):
         max((1 + cosine) / 2) over the passages of each pass.
         """
         blocks = self.inputs.lists(query, passages, self._instruction(instruction))
-        self._truncated.add(query, [passages[index] for block in blocks for index in block.cut])
-        scores = self._thread.submit(self._list_scores, blocks).result()
+        self._add_truncated(query, passages, blocks)
+        scores = self._thread.run(partial(self._list_scores, blocks))
         return scores, len(blocks)
 
     def _list_scores(self, blocks: Sequence[Rendered]) -> list[float]:
@@ -209,6 +211,13 @@ class FamilyModel(TorchRunner):
         for number, matrix in enumerate(self._matrices):
             ends = [(end.relu() if number else end) @ matrix.T for end in ends]
         return ends[0].float(), ends[1].float()
+
+    def _add_truncated(self, query: str, passages: Sequence[str], rows: Sequence[Rendered]) -> None:
+        self.truncated.add(
+            query,
+            passages=[passages[index] for row in rows for index in row.cut],
+            beside=[passages[index] for row in rows if row.query_cut for index in row.passages],
+        )
 
     # ------------------------------------------------------------------ read-outs
 

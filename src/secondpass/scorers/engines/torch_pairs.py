@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -21,6 +22,7 @@ from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_runner import TorchRunner
 from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class TorchModel(TorchRunner):
         )
         from sentence_transformers import CrossEncoder
 
+        self.truncated = TruncatedPairs()
         self._prompt = prompt
 
         def construct() -> CrossEncoder:
@@ -145,7 +148,7 @@ class TorchModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
-        return self._thread.submit(self._predict, pairs).result()
+        return self._thread.run(partial(self._predict, pairs))
 
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         scores = [0.0] * len(pairs)
@@ -180,10 +183,15 @@ class TorchModel(TorchRunner):
         ]
         fitted = [self._fitted(query, passage, prompt) for query, passage in texts]
         features = self._features(fitted, prompt)
-        cut = _truncated_rows(features, self._longest)
-        for index, pair in enumerate(pairs):
-            if index in cut or fitted[index] != texts[index]:
-                self._truncated.add(pair.query, [pair.passage])
+        cuts = _cuts(features, len(pairs), self._longest)
+        for pair, before, after, cut in zip(pairs, texts, fitted, cuts, strict=True):
+            query_cut, passage_cut = (cut[part] or after[part] != before[part] for part in (0, 1))
+            if query_cut or passage_cut:
+                self.truncated.add(
+                    pair.query,
+                    passages=[pair.passage] if passage_cut else [],
+                    beside=[pair.passage] if query_cut else [],
+                )
         with torch.inference_mode():
             output = self.encoder(batch_to_device(features, self.encoder.device))
         scores: list[float] = output["scores"].float().reshape(len(pairs)).tolist()
@@ -236,15 +244,32 @@ def _holds_passage_last(encoder: Any) -> bool:
     return 0 <= text.find("QUERYTEXT") < text.find("PASSAGETEXT")
 
 
-def _truncated_rows(features: Any, longest: int) -> set[int]:
-    """The rows that a tokenizer has cut; one in Python does not say, so full rows count as cut."""
+def _cuts(features: Any, count: int, longest: int) -> list[tuple[bool, bool]]:
+    """Whether a tokenizer has cut the query and the passage of each pair.
+
+    A tokenizer in Python does not say so: of a row that is full, the passage counts as cut. So does
+    that of a chat template, which is one text.
+    """
     encodings = getattr(features, "encodings", None)
     if encodings is not None:
-        return {index for index, encoding in enumerate(encodings) if encoding.overflowing}
+        return [(_is_cut(encoding, 0), _is_cut(encoding, 1)) for encoding in encodings]
     mask = features.get("attention_mask")
     if mask is None:
-        return set()
-    return {index for index, length in enumerate(mask.sum(-1).tolist()) if length >= longest}
+        return [(False, False)] * count
+    return [(False, length >= longest) for length in mask.sum(-1).tolist()]
+
+
+def _is_cut(encoding: Any, part: int) -> bool:
+    """Whether the first or the second text of an encoded pair has tokens that were cut off."""
+    if encoding.n_sequences < 2:
+        return part == 1 and bool(encoding.overflowing)
+    return any(_start(rest, part) != _start(encoding, part) for rest in encoding.overflowing)
+
+
+def _start(encoding: Any, part: int) -> int | None:
+    """The first character of a text of a pair that has a token in an encoding."""
+    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    return next((start for owner, (start, _) in places if owner == part), None)
 
 
 def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:

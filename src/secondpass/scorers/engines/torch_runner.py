@@ -1,16 +1,15 @@
-"""What the engines on torch share: a thread, the device and its budget, and what was cut."""
+"""What the engines on torch share: a thread, the device and its budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from secondpass.concurrency.processor import has_fast_bfloat16
+from secondpass.concurrency.workers import Worker
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
-from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
 T = TypeVar("T")
@@ -53,8 +52,7 @@ class TorchRunner:
             raise MissingExtraError(EXTRA, "a model on torch") from error
         self._source, self._offline, self._options = source, offline, options
         self._settings = settings
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
-        self._truncated = TruncatedPairs()
+        self._thread = Worker("secondpass-torch")
         if precision == "auto":
             precision = "bfloat16" if is_fast(device) else "exact"
         self.arguments = source.loader_arguments(
@@ -64,7 +62,7 @@ class TorchRunner:
     def load(self, construct: Callable[[], T]) -> T:
         """Load the model in the thread; all errors are a ModelLoadError."""
         try:
-            return self._thread.submit(construct).result()
+            return self._thread.run(construct)
         except ModelLoadError:
             raise
         except Exception as error:
@@ -72,6 +70,8 @@ class TorchRunner:
 
     def loaded(self, model: Any, device: Any) -> None:
         """Set what depends on the loaded model."""
+        if (card := getattr(model, "model_card_data", None)) is not None:
+            card.model = None  # a cycle: a dropped model would wait for a garbage collection
         self._model, self._device = model, device
         self.precision = str(next(model.parameters()).dtype).removeprefix("torch.")
         self.budget = BUDGET if device.type == "cpu" else BUDGET_ON_GPU
@@ -103,9 +103,6 @@ class TorchRunner:
             **self._settings,
             "options": repr(self._options),
         }
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        return self._truncated.indices(query, passages)
 
 
 def is_fast(device: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -16,6 +17,7 @@ from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_runner import TorchRunner
 from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
+from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import recognise
 from secondpass.types import ScoreKind
@@ -115,6 +117,7 @@ class VectorModel(TorchRunner):
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
+        self.truncated = TruncatedTexts()
         encoder = self.encoder = self.load(load)
         self.loaded(encoder, encoder.device)
         self._tokenizer: Any = getattr(encoder, "tokenizer", None)
@@ -146,13 +149,7 @@ class VectorModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[VectorPair]) -> list[float]:
-        return self._thread.submit(self._scores, pairs).result()
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were not read whole; all if the query was not."""
-        if self._truncated.indices("query", [query]):
-            return list(range(len(passages)))
-        return self._truncated.indices("document", passages)
+        return self._thread.run(partial(self._scores, pairs))
 
     def encode(self, kind: str, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each text of a kind, ``query`` or ``document``: (tokens, dimensions).
@@ -214,7 +211,8 @@ class VectorModel(TorchRunner):
         if len(text) > room or (not text.isascii() and len(text.encode(errors="replace")) > room):
             excess = count_tokens(self._tokenizer, fitted) - room
             if excess > 0:
-                self._truncated.add(kind, [text])
+                add = self.truncated.add_query if kind == "query" else self.truncated.add_passage
+                add(text)
             for attempt in range(CUTS if any(affixes(fitted)) else 0):
                 if excess <= 0:
                     break

@@ -36,7 +36,7 @@ from llama_index.postprocessor.secondpass.parameters import (
     written_order,
 )
 from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
-from secondpass import Ranking, Report, Reranker
+from secondpass import Ranking, Report, Reranker, Stored
 from secondpass.adapters.parameters import (
     Parameters,
     check_depth,
@@ -44,7 +44,7 @@ from secondpass.adapters.parameters import (
     check_order,
     whole_number,
 )
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.config import preset_names
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
 from secondpass.ranking.options import validate
@@ -56,7 +56,7 @@ RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 
 R = TypeVar("R", bound="SecondPassRerank")
 
-_updating = ForkLock()
+_updating = fork_lock()
 
 
 class Scope:
@@ -368,6 +368,21 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         top_k = whole_number("top_k", top_k)
         items = self._settings(top_k)["top_k"]
         return self._reranker.candidates_needed(items, depth=self.depth)
+
+    def store(self, nodes: Sequence[NodeWithScore]) -> Stored:
+        """Encode nodes ahead, and keep them in the ``store`` of the method.
+
+        Args:
+            nodes: as the retriever will return them; scores do not matter.
+
+        Returns:
+            The number of texts that were known, and of those that were encoded.
+
+        Raises:
+            ValueError: an argument is of the wrong kind.
+            StoreError: no method has a store, or not all nodes could be stored.
+        """
+        return self._reranker.store(candidates(checked_nodes(nodes), self.metadata_mode))
 
     @dispatcher.span
     def _postprocess_nodes(

@@ -16,13 +16,12 @@ from llama_index.core.tools.types import ToolMetadata
 from secondpass.adapters.language_models import (
     FrameworkLLM,
     SavedByAdapter,
-    check_answered,
     completion,
-    is_truncated,
     part,
 )
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import check_answered, is_truncated
 from secondpass.services.provider_errors import error_response
 
 _TOOL = "answer"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 
 from secondpass import Candidate, Ranked, Ranking
 from secondpass.adapters.parameters import checked_list
@@ -25,7 +25,7 @@ def candidates(nodes: Sequence[NodeWithScore], mode: MetadataMode) -> list[Candi
     """The nodes as candidates, with their text in this mode."""
     return [
         Candidate(
-            scored.node.get_content(metadata_mode=mode) or _empty_text(scored.node),  # type: ignore[arg-type]
+            scored.node.get_content(metadata_mode=mode),
             scored.node.node_id,
             scored.score,
             scored.node.metadata,
@@ -95,14 +95,6 @@ def _scored(scored: NodeWithScore, node: BaseNode, score: float | None) -> NodeW
     if type(scored) is NodeWithScore:  # twice as fast
         return NodeWithScore(node=node, score=score)
     return scored.model_copy(update={"node": node, "score": score})
-
-
-def _empty_text(node: BaseNode) -> str | None:
-    """An empty text; None for a node that has no text to score."""
-    if isinstance(node, TextNode):
-        return None if isinstance(node, ImageNode) else ""
-    resource = getattr(node, "text_resource", None)
-    return None if resource is None or resource.text is None else ""
 
 
 def _joined(keys: list[str], added: Mapping[str, object]) -> list[str]:

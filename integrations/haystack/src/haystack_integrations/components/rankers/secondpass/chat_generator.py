@@ -9,13 +9,13 @@ from haystack.tracing.tracer import tracer
 from secondpass.adapters.language_models import (
     FrameworkLLM,
     SavedByAdapter,
-    check_answered,
     completion,
 )
 from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.finish_reasons import check_answered
 
 
 class ChatGeneratorLLM(FrameworkLLM):

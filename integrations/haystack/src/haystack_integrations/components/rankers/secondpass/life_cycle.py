@@ -9,7 +9,7 @@ from haystack import logging
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
 from secondpass.asking.life_cycle import Closing
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.locks import fork_lock
 from secondpass.reranker import Reranker
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class LifeCycle:
         self._llm = llm
         self._warm: set[str] = set()
         self._warned: set[str] = set()
-        self._lock = ForkLock()
+        self._lock = fork_lock()
 
     def __deepcopy__(self, memo: dict[int, object]) -> LifeCycle:
         # A copy shares the models, but warms up and closes for itself.

@@ -1,0 +1,153 @@
+"""Calls of scorers, in any thread: what they return or raise, and what they yield."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from secondpass.asking.partial_scores import BatchScores, LatestLists
+from secondpass.asking.scheduler import (
+    CallBatches,
+    CallLists,
+    CallScorer,
+    scoring_deadline_error,
+)
+from secondpass.concurrency.admission import CLAIM, Claim
+from secondpass.errors import (
+    DeadlineError,
+    MethodError,
+    MissingExtraError,
+    reraise_exit,
+    with_article,
+)
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.observers import scoring
+from secondpass.ranking.scoring import member, to_list
+
+Scored: TypeAlias = list[list[Any]] | MethodError
+
+
+def score(call: CallScorer, *, in_task: bool = False) -> Scored:
+    """Return the scores of each request, or the scorer's exception.
+
+    An exit is raised again, unless a task waits for the call. The call is not made if its deadline
+    has passed.
+    """
+    if call.seconds_left == 0:  # it may have waited for a free thread
+        late = scoring_deadline_error(call.ledgers)
+        late.sent = False
+        return late
+    with scoring(call.scorer, call.requests, call.operations) as running:
+        try:
+            outcome: Scored = _scores(call)
+        except BaseException as error:  # CancelledError included: the scorer may run its own loop
+            if not in_task:
+                reraise_exit(error)
+            outcome = _to_method_error(error, call.ledgers)
+        return running.ended(outcome)
+
+
+def _scores(call: CallScorer) -> list[list[Any]]:
+    # Counted before the call, because the scorer may change the lists.
+    counts = [len(documents) for _, documents in call.requests]
+    if len(call.requests) == 1:
+        ((query, documents),) = call.requests
+        results = [call.scorer.score_pairs(query, documents, **call.keywords)]
+    else:
+        results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
+    return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
+
+
+def collect(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
+    claim: Claim | None = None,
+    *,
+    in_task: bool = False,
+) -> None:
+    """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
+
+    A scorer that joins calls reads the claim. Others end at the target, and are called again for
+    those of the first ``min_depth`` documents that they left out.
+    """
+    if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
+        return
+    seconds = call.scorer_seconds_left
+    end = deadline = None if seconds is None else time.monotonic() + seconds
+    limited = claim is not None and claim.until < math.inf
+    joins = member(call.scorer, "joins_calls", False) is True
+    if claim is not None and not (limited and joins):
+        claim.first = time.monotonic()
+        if claim.target < math.inf:
+            deadline = min(claim.target, deadline or math.inf)
+    with scoring(call.scorer, call.requests, call.operations) as running:
+        # In a context of its own, which an interruption ends, too.
+        context = contextvars.copy_context()
+        context.run(CLAIM.set, claim if limited and joins else None)
+        try:
+            context.run(_collect, call, collected, claim, deadline, end)
+        except BaseException as error:
+            if not in_task:
+                reraise_exit(error)
+            collected.end(running.ended(_to_method_error(error, call.ledgers)))
+
+
+def _collect(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
+    claim: Claim | None,
+    deadline: float | None,
+    end: float | None,
+) -> None:
+    """Call the scorer, which has until ``deadline``, and again until ``end``."""
+    generate = getattr(call.scorer, call.member)
+    results = generate(list(call.requests), deadline, **call.keywords)
+    completed = _add_all(results, collected, call.member)
+    if completed and deadline != end and claim is not None:
+        completed = _add_first(call, collected, claim.min_depth, end)
+    if completed:
+        late = DeadlineError("the scorer ended without scoring these")
+        collected.end(None if deadline is None else late)
+
+
+def _add_first(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
+    depth: int,
+    deadline: float | None,
+) -> bool:
+    """Score those of the first documents that the target left out; False as :func:`_add_all`."""
+    if not isinstance(collected, BatchScores) or not (missing := collected.missing(depth)):
+        return True
+    ((query, documents),) = call.requests
+    collected.only(missing)
+    request = query, [documents[index] for index in missing]
+    results = getattr(call.scorer, call.member)([request], deadline, **call.keywords)
+    return _add_all(results, collected, call.member)
+
+
+def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
+    """Add what the scorer yields; False if ``collected`` was taken before its end."""
+    if not isinstance(results, Iterable):
+        message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
+        raise MethodError(message, "scores_no_list")
+    close = getattr(results, "close", lambda: None)
+    try:
+        return all(map(collected.add, results))
+    finally:
+        close()  # here, because its cleanup belongs to this thread and context
+
+
+def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:
+    """An exception of a scorer as an error that a report may contain."""
+    if isinstance(error, MethodError):
+        return error
+    if isinstance(error, MissingExtraError):
+        return MethodError(str(error), error.code)
+    for ledger in ledgers:
+        ledger.record_exception(error, "the scorer")
+    # The exception's message may contain a passage or a key.
+    return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")

@@ -1,0 +1,85 @@
+"""``secondpass store``: encode passages ahead."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secondpass import Reranker
+from secondpass.cli.shared import (
+    AsJson,
+    RerankerOptions,
+    counted,
+    fail,
+    grouped,
+    one_line,
+    print_json,
+    progress_bars,
+    write,
+)
+from secondpass_evaluation import check_installed
+from secondpass_evaluation.cli.first_stages import warn_of_skipped
+from secondpass_evaluation.cli.suite_options import PassageSize
+from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
+from secondpass_evaluation.search.stored import fill, stored_in
+
+
+@grouped
+def store(
+    *,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of text, Markdown or HTML files, or a corpus.jsonl (BEIR).",
+        ),
+    ],
+    into: Annotated[Path, typer.Option("--into", help="File of the store; it may have passages.")],
+    configured: RerankerOptions,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    as_json: AsJson = False,
+) -> None:
+    """Encode passages ahead, so that no ranking has to.
+
+    For example: `secondpass store docs/ --into passages.store`, and then
+    `--set method.store=passages.store` for other commands.
+
+    Passages are split as by `secondpass index`, and rendered and encoded as the reranker of
+    --preset or --config does it; by default the preset `embedded`. If the command is interrupted,
+    run it again: passages that are stored are not encoded again.
+    """
+    check_installed("secondpass store")
+    started = time.perf_counter()
+    config = stored_in(configured.read(default="embedded"), into)
+    reranker = Reranker.from_config(config)
+    with progress_bars(as_json) as progress:
+        read = read_source(source, passage_size=passage_size, progress=progress)
+        warn_of_skipped(read.skipped)
+        if not read.corpus:
+            fail(f"{source}: has no text to store")
+        stored = fill(reranker, read.corpus, progress)
+    reranker.close()
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(
+            {
+                "store": str(into),
+                "source": str(source),
+                "passages": len(read.corpus),
+                "known": stored.known,
+                "encoded": stored.encoded,
+                "bytes": into.stat().st_size,
+                "seconds": round(seconds, 3),
+                "skipped": dict(read.skipped),
+            }
+        )
+        return
+    size = into.stat().st_size / 1e6
+    text = (
+        f"{into}: {counted(len(read.corpus), 'passage')}, {stored.encoded:,} encoded, "
+        f"{stored.known:,} stored before, {size:.1f} MB, in {seconds:.1f} s"
+    )
+    write(one_line(text) + "\n")

@@ -1,0 +1,66 @@
+"""A local model is released with the last reference to it, without a garbage collection."""
+
+import gc
+import time
+import weakref
+
+import pytest
+
+from family_models import write_causal_family, write_listwise
+from secondpass import Reranker
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.late_interaction import LateInteractionScorer
+from tiny_models import write_late_interaction
+
+TEXTS = ["the cat", "dogs ran", "the cat sat on a mat"]
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, folder):
+    path = tmp_path_factory.mktemp("models")
+    return {
+        "classifier": folder,
+        "late interaction": str(write_late_interaction(path / "late")),
+        "family": str(write_causal_family(path / "Qwen3-Reranker-0.6B", "Qwen3")),
+        "list": str(write_listwise(path / "jina-reranker-v3")),
+    }
+
+
+SCORERS = {
+    "embedded": lambda _folders: EmbeddedScorer(remember=2),
+    "onnx": lambda folders: CrossEncoderScorer(folders["classifier"], backend="onnx"),
+    "openvino": lambda folders: CrossEncoderScorer(folders["classifier"], backend="openvino"),
+    "torch": lambda folders: CrossEncoderScorer(folders["classifier"], backend="torch"),
+    "late interaction": lambda folders: LateInteractionScorer(folders["late interaction"]),
+    "family": lambda folders: CrossEncoderScorer(folders["family"], trust_remote_code=False),
+    "list": lambda folders: CrossEncoderScorer(folders["list"], trust_remote_code=True),
+}
+
+
+@pytest.fixture
+def _no_collection():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize("limits", [{}, {"deadline": 60.0}], ids=["no limit", "deadline"])
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_model_is_released_with_its_scorer(name, limits, folders):
+    scorer = SCORERS[name](folders)
+    scorer.known_answers = False
+    Reranker(scorer, limits=limits).rerank("cat", TEXTS)
+    lazy = scorer._pairs if isinstance(scorer, CrossEncoderScorer) else scorer._engine
+    engine = getattr(lazy.loaded, "engine", lazy.loaded)
+    left = [weakref.ref(scorer), weakref.ref(engine), weakref.ref(engine.model)]
+    if torch_model := getattr(engine.model, "encoder", None):
+        left.append(weakref.ref(torch_model))
+    del scorer, lazy, engine, torch_model
+    until = time.monotonic() + SECONDS
+    while any(one() is not None for one in left):  # its threads end
+        assert time.monotonic() < until, [one() for one in left]
+        time.sleep(0.001)
