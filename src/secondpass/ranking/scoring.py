@@ -18,7 +18,7 @@ from secondpass.errors import (
     reraise_exit,
     with_article,
 )
-from secondpass.settings import describe, registry, suggestion
+from secondpass.settings import counted, describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ class ScorerMethod:
             codes = ", ".join(invalid)
             raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
         for code, indices in invalid.items():
-            message = f"{len(indices)} of {len(values)} scores cannot be used"
+            message = f"{len(indices):,} of {counted(len(values), 'score')} cannot be used"
             issues.append(self._issue(code, message, indices))
         return scores
 
@@ -280,8 +280,9 @@ def to_list(scores: object, count: int) -> list[Any]:
         )
     values = list(islice(scores, count + 1))  # an endless iterator must not hang the pass
     if len(values) != count:
-        actual = "more" if len(values) > count else str(len(values))
-        raise MethodError(f"the scorer returned {actual} scores for {count} texts", "score_count")
+        scores_ = "more scores" if len(values) > count else counted(len(values), "score")
+        message = f"the scorer returned {scores_} for {counted(count, 'text')}"
+        raise MethodError(message, "score_count")
     return values
 
 
