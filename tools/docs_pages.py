@@ -40,6 +40,7 @@ from secondpass.scorers import families
 from secondpass.scorers.diversity import Cap
 from secondpass.scorers.engines import inspection
 from secondpass.scorers.families import FAMILIES, Family
+from secondpass.scorers.passage_store import PassageStore
 from secondpass.settings import model_of, registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
@@ -215,6 +216,7 @@ def sections() -> dict[str, list[Part]]:
             Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
             Part("limits", Limits, "`limits:`."),
             Part("cache", ResponseCache, "`cache:`, where it is a mapping."),
+            Part("store", PassageStore, "`store:` of `embedded`, where it is a mapping."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",
                  ("method",)),
         ],

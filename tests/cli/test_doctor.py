@@ -133,7 +133,7 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
     ("name", "use"),
     [
         ("lexical", "'lexical' is a preset, which is a whole reranker: use --preset lexical"),
-        ("graded", "it is a method: use --set method=graded"),
+        ("graded", "it is a method, use --set method.type=graded"),
         ("zeroentropy", "it is a rerank API, use --set method.type=endpoint"),
         ("openai", "it is a provider of language models, use --set method.type=graded"),
         ("gpt-4o", "if it is a language model, use --set method.type=graded"),

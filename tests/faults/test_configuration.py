@@ -133,7 +133,7 @@ def uninstalled(monkeypatch):
 def test_a_missing_sdk_names_its_extra(kind, uninstalled):
     uninstalled(kind)
     llm = {"type": kind, "model": "m"}
-    with pytest.raises(MissingExtraError, match=rf"secondpass\[{kind}\]"):
+    with pytest.raises(MissingExtraError, match=rf"\.\[{kind}\]"):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})
 
 

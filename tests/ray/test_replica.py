@@ -81,7 +81,7 @@ def test_models_are_loaded_before_requests_are_taken(loaded):
     ("error", "kind", "message"),
     [
         (ModelLoadError("the model 'x' cannot be loaded"), ModelLoadError, "the model 'x'"),
-        (MissingExtraError("onnx", "the backend"), MissingExtraError, r"secondpass\[onnx\]"),
+        (MissingExtraError("onnx", "the backend"), MissingExtraError, r"\.\[onnx\]"),
         (
             ValueError("https://user:s3cret@host"),
             SecondPassError,

@@ -41,10 +41,10 @@ def test_crews(cluster, wanted, expected):
 @pytest.mark.parametrize(
     ("cluster", "wanted", "problem"),
     [
-        (Cluster(8), Workers(count=9), "has 8 CPUs and 0 GPUs, too few for 9 workers of 1 CPUs"),
-        (Cluster(8), Workers(cpus=9), "too few for 1 workers of 9 CPUs"),
-        (Cluster(8), Workers(gpus=1), "too few for 1 workers of 1 CPUs and 1 GPUs"),
-        (Cluster(8, 2), Workers(count=3), "and 2 GPUs, too few for 3 workers of 1 CPUs and 1 GPUs"),
+        (Cluster(8), Workers(count=9), "has 8 CPU and 0 GPU, too few for 9 workers of 1 CPU"),
+        (Cluster(8), Workers(cpus=9), "too few for 1 worker of 9 CPU"),
+        (Cluster(8), Workers(gpus=1), "too few for 1 worker of 1 CPU and 1 GPU"),
+        (Cluster(8, 2), Workers(count=3), "and 2 GPU, too few for 3 workers of 1 CPU and 1 GPU"),
         (Cluster(8), Workers(count=4, concurrency=3), "at least the number of workers"),
     ],
     ids=["cpus", "threads", "no-gpus", "gpus", "concurrency"],

@@ -53,7 +53,7 @@ def test_special_tokens_in_a_text_are_text():
         (False, "auto", "onnx", "onnxruntime is installed and openvino is not"),
         (True, "onnx", "onnx", "the backend is set"),
         (True, "openvino", "openvino", "the backend is set"),
-        (False, "openvino", None, r"secondpass\[openvino\]"),
+        (False, "openvino", None, r"\.\[openvino\]"),
     ],
 )
 def test_choice_of_the_backend(monkeypatch, openvino, choice, backend, reason):

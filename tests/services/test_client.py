@@ -368,7 +368,7 @@ def test_missing_package(monkeypatch):
     client = Echo()
     client.package = "no_such_package"
     for call in (client.check_installed, client.warm_up, lambda: ask(client)):
-        with pytest.raises(MissingExtraError, match=r"the model 'm'.*secondpass\[echo\]"):
+        with pytest.raises(MissingExtraError, match=r"the model 'm'.*\.\[echo\]"):
             call()
     client.package = "json"
     client.check_installed()

@@ -532,7 +532,7 @@ def test_a_fork_during_a_long_write(path, file, monkeypatch):
             file.put_many({KEYS[1]: "b"})
         return file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
 
-    with file._connections[1]._lock:
+    with file._connections.writer._lock:
         child = run_child(child)
     assert ended_well(child)
     file.put_many({KEYS[2]: "c"})

@@ -275,7 +275,7 @@ def configuration(
         values = overridden(values, _parse_setting(setting))
     if file is None:
         config = depth_with_store(config, values)
-    return overridden(config, values)
+    return overridden(config, values) if values else config
 
 
 def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

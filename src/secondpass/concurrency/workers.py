@@ -31,6 +31,11 @@ class Outcome(Generic[T]):
         except BaseException as error:
             self._raised = error
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has raised something, until that was asked for."""
+        return self._raised is not None
+
     def result(self) -> T:
         """What it has returned; raises what it has raised. To be asked once."""
         error, self._raised = self._raised, None
@@ -107,8 +112,8 @@ def in_threads(
 ) -> Generator[T, None, None]:
     """Call a function with each item, in up to this many threads; yield its results in order.
 
-    What it raises is raised in place of the result. At the end, also of an iterator that is closed
-    early, those that were begun have ended, and no others are begun.
+    What it raises is raised in place of the result. After an exception, and at the end, also of an
+    iterator that is closed early, no others are begun; those that were begun have ended then.
     """
     jobs = deque((item, SimpleQueue[Outcome[T]]()) for item in items)
     outcomes = [outcome for _, outcome in jobs]
@@ -118,7 +123,10 @@ def in_threads(
         with contextlib.suppress(IndexError):  # of an empty deque
             while True:
                 item, outcome = jobs.popleft()
-                outcome.put(Outcome(Call(partial(function, item))))
+                ended_call = Outcome(Call(partial(function, item)))
+                if ended_call.failed:
+                    jobs.clear()
+                outcome.put(ended_call)
         ended.put(None)
 
     started = 0

@@ -2,7 +2,7 @@
 
 A token vector ``x`` of length 1 becomes 384 codes and a scale::
 
-    code = clip(floor(x / (0.9957 rms)) + 2, 0, 3)        scale = 1 / sum_d x_d (code_d - 1.5)
+    code = clip(⌊x / (0.9957 rms)⌋ + 2, 0, 3)        scale = 1 / sum_d x_d (code_d - 1.5)
 
 A number is read as ``scale (code - 1.5)``. 0.9957 is the step of the best uniform quantizer with
 four levels for normally distributed numbers (Max, "Quantizing for minimum distortion", 1960). With

@@ -65,7 +65,7 @@ class Store(Generic[V]):
         self._path = Path(path).absolute()  # the working directory may change
         self._layout = layout
         self._limits = max_bytes, max_age, readers
-        self._max_waiting = max_waiting or _MAX_WAITING
+        self._max_waiting = max_waiting
         self.found_before: float | None = None
         self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
@@ -126,9 +126,10 @@ class Store(Generic[V]):
 
         The process waits for the write before it exits.
         """
+        most = self._max_waiting or _MAX_WAITING
         with self._lock:
             for key, value in values.items():
-                if value is None or key in self._waiting or len(self._waiting) < self._max_waiting:
+                if value is None or key in self._waiting or len(self._waiting) < most:
                     self._waiting[key] = value
             if not self._write_scheduled:
                 call = Call(self._write)

@@ -93,7 +93,7 @@ def test_what_an_interrupted_call_has_not_begun_is_dropped(error, monkeypatch):
     assert model.begun.acquire(timeout=SECONDS)
 
     class Interrupted(SimpleQueue):
-        def get(self):
+        def get(self, block=True, timeout=None):
             raise error
 
     with monkeypatch.context() as patched:

@@ -113,7 +113,7 @@ def test_an_old_package(folder, monkeypatch):
 @pytest.mark.parametrize("package", ["sentence_transformers", "torch"])
 def test_a_missing_package(folder, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=r"secondpass\[sentence-transformers\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[sentence-transformers\]"):
         loaded(folder)
 
 
