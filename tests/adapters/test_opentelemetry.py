@@ -133,7 +133,8 @@ def test_attributes(telemetry):
         reranker.rerank(QUERY, TEXTS)
     attributes = [(span.name, dict(span.attributes)) for span in telemetry.spans]
     usage = {"calls": 3, "rounds": 2, "pairs": 7, "input_tokens": 120, "output_tokens": 8,
-             "units": 1.5, "retries": 1, "repairs": 0, "cached": 0}  # fmt: skip
+             "units": 1.5, "retries": 1, "repairs": 0, "cached": 0,
+             "known": 0, "encoded": 0}  # fmt: skip
     ranking = {
         "openinference.span.kind": "RERANKER",
         "reranker.model_name": NAME,

@@ -281,6 +281,17 @@ def test_a_damaged_row_is_encoded_again_and_replaced(path):
     assert kept.score_pairs(QUERY, PASSAGES) == expected
 
 
+def test_a_relative_path_is_that_of_the_folder_in_which_it_was_given(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        kept = scorer("passages.store")
+        assert kept.store_passages(PASSAGES) == (0, 5)
+        monkeypatch.chdir(tmp_path)
+        assert (tmp_path / name / "passages.store").exists()
+        kept.close()
+
+
 def test_the_first_writer_wins(path):
     stores = [PassageStore(str(path)).open() for _ in range(2)]
     for store, value in zip(stores, (b"first", b"second"), strict=True):

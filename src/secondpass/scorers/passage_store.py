@@ -67,13 +67,14 @@ class PassageStore:
         readers: Readers = "owner",
     ) -> None:
         self.path = path
+        self._absolute = os.path.abspath(path)  # the working directory may change
         self.max_mb = max_mb
         self.readers = readers
 
     def open(self) -> Store[bytes]:
         """The file, which is opened at its first use."""
         return Store(
-            self.path,
+            self._absolute,
             LAYOUT,
             self.max_mb * 1_000_000,
             max_waiting=_MAX_WAITING,
@@ -88,7 +89,7 @@ class PassageStore:
 
     @property
     def _settings(self) -> tuple[str, int, str]:
-        return self.path, self.max_mb, self.readers
+        return self._absolute, self.max_mb, self.readers
 
 
 def to_passage_store(value: object) -> PassageStore | None:
