@@ -1,8 +1,9 @@
 """Measures startup time and memory of new processes, and what a ranking by `embedded` costs.
 
 Runs each case in several processes, and prints the median and the minimum. The ranking is the
-second one of a process on one core, by onnxruntime, which the extra installs, of passages of about
-80 tokens. Its time is that of the processor, its memory the peak of the whole process.
+second one of a process on one core, by onnxruntime, which the extra installs. Its time is that of
+the processor, its memory the peak of the whole process. Its passages have 80 tokens, or are those
+that ``secondpass index`` makes of Python's language reference, at most 1,000 characters each.
 
     python benchmarks/startup.py
 """
@@ -11,12 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from store import passages as passages_of
 
 RUNS = 7
+COUNTS = (20, 50, 100)
 
 IMPORT = """
 import sys, time
@@ -41,15 +49,14 @@ heavy = [name for name in ("torch", "transformers", "sentence_transformers") if 
 """
 
 WARM = """
-import os, random, sys, time
+import json, os, sys, time
+from pathlib import Path
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from secondpass import Reranker
-random.seed(0)
-words = ("the of and a to in is it on for search engine query ranks passage model index "
-         "language text word memory system data value result paper method test").split()
-passages = [" ".join(random.choices(words, k=76)) for _ in range({count})]
-reranker = Reranker.from_preset("embedded", depth={count}, method={"backend": "onnx"})
+passages = json.loads(Path({file!r}).read_text(encoding="utf-8"))
+method = {"backend": "onnx", "memory_mb": 0}
+reranker = Reranker.from_preset("embedded", depth=len(passages), method=method)
 reranker.rerank("warm up", passages[:2])
 started = time.process_time()
 ranking = reranker.rerank("how does a search engine rank text", passages)
@@ -62,6 +69,27 @@ PRINT = """
 import json, resource
 print(json.dumps([seconds, heavy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
+
+
+def passages_of_index(folder: Path) -> list[str]:
+    """Passages that ``secondpass index`` makes, from all parts of Python's language reference."""
+    from pydoc_data.topics import topics
+
+    from secondpass_evaluation.search.documents import read_source
+
+    folder.mkdir()
+    for name, text in topics.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    corpus = [passage.text for passage in read_source(folder).corpus]
+    return random.Random(0).sample(corpus, max(COUNTS))
+
+
+def mean_tokens(passages: Sequence[str]) -> float:
+    from secondpass.scorers.minilm import load_tokenizer
+
+    tokenizer = load_tokenizer()
+    tokenizer.no_truncation()
+    return statistics.fmean(len(tokenizer.encode(passage).ids) for passage in passages)
 
 
 def measure(name: str, code: str, target: str, *, whole: bool, runs: int) -> None:
@@ -93,9 +121,16 @@ def main() -> None:
     for preset, target in (("lexical", ""), ("embedded", "≤ 2.5 s, ≤ 350 MB")):
         name = f"process start to 100 short passages reranked, {preset}"
         measure(name, FIRST.replace("{preset!r}", repr(preset)), target, whole=True, runs=runs)
-    for count in (20, 100):
-        name = f"{count} passages of 80 tokens reranked on one core, embedded: CPU time"
-        measure(name, WARM.replace("{count}", str(count)), "", whole=False, runs=runs)
+    with tempfile.TemporaryDirectory() as scratch:
+        short = passages_of(max(COUNTS), 80)
+        for passages in (short, passages_of_index(Path(scratch) / "reference")):
+            tokens = mean_tokens(passages)
+            for count in COUNTS:
+                file = Path(scratch) / "passages.json"
+                file.write_text(json.dumps(passages[:count]), encoding="utf-8")
+                name = f"{count} passages of {tokens:.0f} tokens, embedded, one core: CPU time"
+                code = WARM.replace("{file!r}", repr(str(file)))
+                measure(name, code, "", whole=False, runs=runs)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def test_a_ranking_without_time_is_refused_at_once():
     reranker = Reranker(scorer, log_level="debug")
     reranker.rerank("q", TEXTS, deadline=30.0)
     admission = scorer.engine.admission
-    admission.learn(1_000_000, 1_000_000.0)  # a second each
+    admission.cost.learn(1_000_000, 1_000_000.0)  # a second each
     now = time.monotonic()
     assert admission.enter(Claim(target=now + 9.0, asked=now), 10, now)
     began = time.perf_counter()
@@ -160,6 +160,45 @@ def test_a_cancelled_ranking_leaves_its_turn():
     turns = turns_of(scorer)
     assert (turns._running, turns._waiting, turns.admission.claims) == ([], [], {})
     scorer.hold.set()
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("limit", ["deadline", "target"])
+def test_a_call_has_as_many_texts_as_the_measured_time_allows(limit, way):
+    scorer = Own()
+    reranker = Reranker(scorer, limits={limit: 30.0}, log_level="debug")
+    for _ in range(3):
+        assert rank(reranker, way, "q", TEXTS).report.status == "ok"
+    assert [count for _, count in scorer.calls] == [32, 8, 40, 40]
+    scorer.batch_size = 15
+    rank(Reranker(scorer, limits={limit: 30.0}, log_level="debug"), way, "q", TEXTS)
+    assert [count for _, count in scorer.calls[4:]] == [15, 15, 10]
+
+
+def test_rankings_that_fit_are_not_split_for_others():
+    scorer = Own()
+    reranker = Reranker(scorer, log_level="debug")
+    reranker.rerank("q", TEXTS, deadline=30.0)
+    del scorer.calls[:]
+    with ThreadPoolExecutor(16) as pool:
+        work = [pool.submit(reranker.rerank, "q", TEXTS, deadline=SECONDS) for _ in range(32)]
+        assert {future.result(SECONDS).report.status for future in work} == {"ok"}
+    assert [count for _, count in scorer.calls] == [40] * 32
+
+
+def test_a_call_for_many_rankings_has_as_many_texts_as_the_measured_time_allows():
+    class Many(Own):
+        def score_many(self, requests):
+            self.together.append(sum(len(documents) for _, documents in requests))
+            return [self.score_pairs(*request) for request in requests]
+
+    scorer, requests = Many(), [(f"{number}", TEXTS[:10]) for number in range(10)]
+    reranker = Reranker(scorer, log_level="debug")
+    for expected in ([30, 30, 30], [100]):  # the time is not known at first
+        scorer.together = []
+        rankings = reranker.rerank_many(requests, deadline=30.0)
+        assert {ranking.report.status for ranking in rankings} == {"ok"}
+        assert scorer.together == expected
 
 
 def test_an_error_in_one_part_leaves_the_others():
@@ -232,7 +271,7 @@ def test_the_wait_for_a_thread_is_no_time_of_the_scorer(limit):
     report = asyncio.run(main())
     assert report.waiting_seconds > 0.4
     assert report.calling_seconds < 0.4
-    assert turns_of(scorer).admission.seconds_per_pair < 0.01
+    assert turns_of(scorer).admission.cost.rate < 0.01
 
 
 @pytest.mark.parametrize("closed", [False, True])

@@ -133,13 +133,18 @@ class Call:
         """
         return nullcontext()
 
-    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
-        """For the time in which a scorer is called in parts, which take turns with other rankings.
+    def sharing(
+        self, scorer: object, texts: int, batch_size: int | None, first: int
+    ) -> AbstractContextManager[None]:
+        """For the time in which a scorer is called for texts, taking turns with other rankings.
 
-        ``at_most`` is the number of texts in a part; that of the context manager is lower if other
-        rankings call the scorer.
+        Args:
+            scorer: it.
+            texts: number of the texts.
+            batch_size: maximum number of texts per call; None for no maximum.
+            first: the same as long as no call of this scorer has ended.
         """
-        return nullcontext(at_most)
+        return nullcontext()
 
     def interim(self, task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
         """An interim judgement: ``yield from task.call.interim(task, judgement)``.

@@ -165,7 +165,8 @@ class Scorer(Protocol):
             of ``(index of the request, index of the document, score)``, and it ends before
             ``deadline``, a value of :func:`time.monotonic` or None. A late one is closed after the
             part that it is computing.
-        batch_size: without ``score_batches``, the number of documents in a part; default 32.
+        batch_size: without ``score_batches``, the maximum number of documents in a part; default
+            no maximum, but 32 as long as the time of a call is not known.
         score_lists(requests, deadline): for scores that depend on the whole list; called in place
             of the methods above, with or without a deadline. A generator; each time, it yields a
             list with one :class:`ListScores` per request, made from the documents read so far. The

@@ -27,15 +27,15 @@ order is not that of the whole method alone, or its model is doubtful; :data:`De
 DegradedBy: TypeAlias = Literal["fallback", "language", "original", "doubtful", "stage"]
 """Why a ranking is ``degraded``.
 
-``fallback``: the method judged nothing, and a fallback gave the order. ``language``: the list is
-not English, so the method gave the original order a weight. ``original``: it did so for another
-reason, which an issue states. ``doubtful``: its model does not find obvious answers. ``stage``: a
-part of the method failed, such as a stage of a cascade, and the others gave the order.
+``fallback``: the method judged nothing, and a fallback gave the order. ``language``: query or
+texts are not English, so the method gave the original order a weight. ``original``: it did so for
+another reason, which an issue states. ``doubtful``: its model does not find obvious answers.
+``stage``: a part of the method failed, such as a stage of a cascade, and the others gave the order.
 """
 
 DEGRADED_WORDS: Mapping[DegradedBy, str] = {
     "fallback": "a fallback gave the order",
-    "language": "the texts are not English, so the original order has a weight",
+    "language": "query or texts are not English, so the original order has a weight",
     "original": "the method gave the original order a weight",
     "doubtful": "the model is doubtful",
     "stage": "a part of the method failed",

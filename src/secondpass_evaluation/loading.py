@@ -187,6 +187,9 @@ def _read_queries_with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
             raise line.error(f"the id {identifier!r} is a duplicate")
         queries[identifier] = text
         qrels[identifier] = dict(_relevances(line, record.get("relevant")))
+    if not queries:
+        line_form = '{"query": "…", "relevant": ["id", …]}'
+        raise FormatError(path, None, f"has no queries: lines such as {line_form}")
     return queries, qrels
 
 

@@ -187,6 +187,15 @@ def _ranked(scores: Mapping[str, float], judged: Mapping[str, int], query: str) 
         raise InputError(f"run[{query!r}]: {error}") from None
 
 
+def _similar(name: str, known: Mapping[str, Any]) -> str:
+    """A hint; ``nDCG10`` and ``ndcg 10`` lack the sign before the cutoff."""
+    measure, cutoff = re.fullmatch(r"(.*?)[ _-]?(\d*)", name).groups()  # type: ignore[union-attr]
+    names = {alias.lower(): known[alias].NAME for alias in known}
+    if cutoff and measure.lower() in names:
+        return f"; did you mean '{names[measure.lower()]}@{cutoff}'?"
+    return suggestion(name, list(known))
+
+
 def _parse(name: str) -> Any:
     import ir_measures
     from ir_measures.measures import registry
@@ -195,7 +204,7 @@ def _parse(name: str) -> Any:
         raise MeasureError(str(name), "the name must be a string")
     plain = _PLAIN.fullmatch(name.strip())
     if plain and plain[1] not in registry:
-        raise MeasureError(name, "is unknown" + suggestion(plain[1], list(registry)))
+        raise MeasureError(name, "is unknown" + _similar(plain[1], registry))
     try:
         if plain:
             # parse_measure needs ast.Num, which Python 3.14 removed.

@@ -37,6 +37,7 @@ from secondpass.monitoring import (
     Sketch,
     design_effect,
 )
+from secondpass.settings import counted
 from secondpass_evaluation.significance import holm
 
 FEWEST = 20
@@ -329,8 +330,7 @@ def drift(
     needed = f"at least {FEWEST} are needed to compare"
     for name, total in named:
         if total.rankings < FEWEST:
-            noun = "ranking" if total.rankings == 1 else "rankings"
-            raise InputError(f"{name}: {total.rankings} {noun}; {needed}")
+            raise InputError(f"{name}: {counted(total.rankings, 'ranking')}; {needed}")
     each = repetition(*totals)
     for name, total in named:
         if (count := counted_once(total.rankings, each)) < FEWEST:

@@ -33,6 +33,7 @@ from secondpass.ranking.shared import (
     scores_alone,
     with_weight,
 )
+from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
@@ -285,7 +286,9 @@ def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> 
     if not unchanged or any(_judged(ranking) for ranking in rankings):
         return ""
     codes = ", ".join(f"{code} ({count:,})" for code, count in sorted(issues.items()))
-    return f"nothing was judged: {unchanged:,} of {len(rankings):,} rankings are unchanged" + (
+    total = counted(len(rankings), "ranking")
+    are = "is" if len(rankings) == 1 else "are"
+    return f"nothing was judged: {unchanged:,} of {total} {are} unchanged" + (
         f"; issues: {codes}" if codes else ""
     )
 

@@ -9,7 +9,7 @@ from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import check_numbers
 from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, to_candidates
-from secondpass.settings import describe
+from secondpass.settings import counted, describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.reading import Qrels, file_of, whole_relevance
@@ -53,15 +53,16 @@ class Suite:
             return self
         queries = dict(list(self.queries.items())[:count])
         qrels = {query: self.qrels[query] for query in queries}
-        note = f"only the first {count} of {len(self.queries)} queries"
+        note = f"only the first {count} of {counted(len(self.queries), 'query', 'queries')}"
         return replace(self, queries=queries, qrels=qrels, notes=(*self.notes, note))
 
     def __repr__(self) -> str:
-        parts = [f"{len(self.queries):,} queries"]
+        parts = [counted(len(self.queries), "query", "queries")]
         if self.corpus is not None:
-            parts.append(f"{len(self.corpus):,} passages")
+            parts.append(counted(len(self.corpus), "passage"))
         if self.candidates is not None:
-            parts.append(f"{sum(map(len, self.candidates.values())):,} candidates")
+            count = sum(map(len, self.candidates.values()))
+            parts.append(counted(count, "candidate"))
         return f"<Suite {self.name!r}: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
@@ -123,6 +124,8 @@ def make_suite(
             query: candidates_with_ids(items, f"{name}: candidates[{query!r}]")
             for query, items in candidates.items()
         }
+    if not queries:
+        raise InputError(f"{name}: there are no queries")
     if not passages and not any((lists or {}).values()):
         reason = "is empty" if passages is not None or lists is not None else "is missing"
         raise InputError(
@@ -211,8 +214,6 @@ def _measurable(
     """The queries with judgements, these judgements, and notes on the rest."""
     _check_mapping(f"{name}: queries", queries)
     _check_mapping(f"{name}: qrels", qrels)
-    if not queries:
-        raise InputError(f"{name}: there are no queries")
     if not any(qrels.values()):
         raise InputError(f"{name}: there are no judgements")
     kept = {query: text for query, text in queries.items() if qrels.get(query)}
@@ -233,10 +234,12 @@ def _measurable(
     notes = []
     if unjudged := [query for query in queries if query not in kept]:
         what = "without judgements, left out"
-        notes.append(f"{what}: {len(unjudged)} of {len(queries)} queries ({_some(unjudged)})")
+        total = counted(len(queries), "query", "queries")
+        notes.append(f"{what}: {len(unjudged)} of {total} ({_some(unjudged)})")
     if unknown := [query for query in qrels if query not in queries]:
         what = "judgements of unknown queries, left out"
-        notes.append(f"{what}: {len(unknown)} of {len(qrels)} judged queries ({_some(unknown)})")
+        total = counted(len(qrels), "judged query", "judged queries")
+        notes.append(f"{what}: {len(unknown)} of {total} ({_some(unknown)})")
     if hopeless := [query for query, value in zip(kept, best, strict=True) if value < 1]:
         what = "without a relevant document, counted as 0"
         notes.append(f"{what}: {len(hopeless)} of the queries ({_some(hopeless)})")

@@ -26,6 +26,7 @@ from secondpass.cli.shared import (
 )
 from secondpass.config import load
 from secondpass.formats.shared import summary
+from secondpass.settings import counted
 from secondpass_ray import check_installed
 
 
@@ -150,9 +151,11 @@ def job(
     if not quiet:
         info(summary(result.done, result.counts, time.monotonic() - started))
     errors = {
-        f"{result.counts[NOT_A_REQUEST]:,} rows are not requests": result.counts[NOT_A_REQUEST],
-        f"{result.counts[STRICT]:,} rankings are not complete": result.counts[STRICT],
-        f"the budget is used up, and {result.rows - result.done:,} rows are not ranked; continue "
+        f"not requests: {counted(result.counts[NOT_A_REQUEST], 'row')}": (
+            result.counts[NOT_A_REQUEST]
+        ),
+        f"not complete: {counted(result.counts[STRICT], 'ranking')}": result.counts[STRICT],
+        f"the budget is used up; not ranked: {counted(result.rows - result.done, 'row')}; continue "
         "with --resume and a larger one": result.exhausted and result.done < result.rows,
     }
     if messages := [message for message, is_wrong in errors.items() if is_wrong]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from secondpass import InputError, SecondPassError, __version__
 from secondpass.formats.shared import open_locked, tokens_and_cost
+from secondpass.settings import counted
 from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.configurations import check_keys, with_share, within_budget
@@ -164,7 +165,7 @@ class JobFolder:
         files = self._files()
         parts, useless = parts_in(self.name, files)
         if (written := sum(part.rows for part in parts)) != rows:
-            problem = f"its parts have {written:,} rows, and the input has {rows:,}"
+            problem = f"its parts have {counted(written, 'row')}, and the input has {rows:,}"
             raise InputError(f"{self.name}: {problem}; use --resume, or --force to start again")
         self._delete([*useless, *filter(is_temporary, files), *filter(is_copy, files)])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from secondpass import InputError
 from secondpass.concurrency.processor import usable_cpus
+from secondpass.settings import counted
 
 _STORE_BYTES = 128 * 2**20
 """Size of the object store of a local cluster; it holds only positions of blocks."""
@@ -136,9 +137,9 @@ def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
     if gpus:
         room = min(room, int(available.get("GPU", 0) / gpus))
     if (workers.count or 1) > room:
-        wanted = f"{workers.count or 1} workers of {workers.cpus} CPUs"
-        wanted += f" and {gpus:g} GPUs" if gpus else ""
-        has = f"{cpus} CPUs and {available.get('GPU', 0):g} GPUs"
+        wanted = f"{counted(workers.count or 1, 'worker')} of {workers.cpus:g} CPU"
+        wanted += f" and {gpus:g} GPU" if gpus else ""
+        has = f"{cpus} CPU and {available.get('GPU', 0):g} GPU"
         raise InputError(f"workers: the cluster has {has}, too few for {wanted}")
     count = workers.count
     if count is None:

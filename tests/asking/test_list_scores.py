@@ -132,7 +132,7 @@ def first_then(act):
     return generate
 
 
-WRONG_LENGTH = "returned 1 scores for 4 texts"
+WRONG_LENGTH = "returned 1 score for 4 texts"
 GENERATORS = {
     # scored documents with and without a deadline; code and message of the issue
     "ends early": (first_then(ends), "deadline", ENDED),

@@ -35,7 +35,7 @@ def here(write, tmp_path, monkeypatch):
         (["wrong.yaml"], 1, "dept: unknown key; did you mean 'depth'?"),
         (["broken.yaml"], 1, "broken.yaml: not YAML at line 2"),
         (["gone.yaml"], 1, "gone.yaml: there is no such file"),
-        (["good.yaml", "--set", "depth=many"], 1, "good.yaml: depth: must be a valid integer"),
+        (["good.yaml", "--set", "depth=many"], 1, "good.yaml: depth: must be a whole number"),
         (["good.yaml", "--set", "depth"], 1, "write KEY=VALUE"),
         (["--preset", "embeded"], 1, "did you mean 'embedded'"),
         (["--preset", "lexical", "--set", "method.k1=-1"], 1, "lexical: method.k1: "),

@@ -44,6 +44,35 @@ def test_a_name_of_another_kind_is_explained_by_options(secondpass, arguments, t
     assert (outcome.code, told in outcome.flat) == (1, True), outcome.err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rerank", "in.jsonl", "-q", "x"),
+        ("plan",),
+        ("query", "x", "--corpus", "in.jsonl", "--rerank"),
+        ("eval", "in.jsonl"),
+        ("judge", "in.jsonl", "--into", "judged"),
+        ("doctor", "--json"),
+        ("config", "show"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_file_of_a_wrong_setting_is_named(secondpass, write, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    write("typo.yaml", "method: lexical\ndept: 3\n")
+    write("in.jsonl", [{"text": "x"}])
+    option = [] if command[0] == "config" else ["-c"]
+    told = secondpass(*command, *option, "typo.yaml")
+    assert told.code == 1
+    assert "typo.yaml: dept: unknown key; did you mean 'depth'?" in told.flat + told.out
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_the_model_of_a_wrong_setting_is_named(secondpass, write, command):
+    told = secondpass(command, "-c", write("typo.yaml", "method: lexical\ndept: 3\n"))
+    assert (told.code, "model 'typo': dept: unknown key" in told.flat) == (1, True)
+
+
 @pytest.mark.parametrize(("command", "key"), [("rerank", "top_k"), ("serve", "method.k1")])
 def test_a_setting_that_is_given_twice_is_a_wrong_call(secondpass, command, key):
     """Only the last would count."""

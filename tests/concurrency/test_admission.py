@@ -36,8 +36,7 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
     """Run single pairs by the order of an admission until none is left."""
     admission = Admission(threads)
     if known:
-        admission.learn(1000, 1000 * pair)
-        admission._batches = 1000  # batches of one pair
+        admission.cost.learn(1, pair)
     free = [0.0] * threads
     arriving = sorted(calls, key=lambda call: call.arrives)
     present = []
@@ -64,7 +63,7 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
             order.append((call, rank, now))
             call.claim.begin([rank], now)
             call.scored.append((rank, now + pair))
-            admission.learn(1, pair)
+            admission.cost.learn(1, pair)
             now += pair
         elif arriving:
             now = arriving[0].arrives
@@ -169,7 +168,7 @@ def test_pairs_go_by_time_or_by_rank(deadlines, expected):
 
 def test_a_call_that_would_make_another_late_is_refused():
     admission = Admission(1)
-    admission.learn(1, 0.01)
+    admission.cost.learn(1, 0.01)
     assert admission.enter(Claim(0.2), 10, 0.0)
     assert not admission.enter(Claim(0.15), 10, 0.0)
     assert admission.enter(Claim(0.9), 10, 0.0)
@@ -180,7 +179,7 @@ def test_a_call_that_would_make_another_late_is_refused():
 def test_a_floor_that_is_too_large_for_its_time_may_share_the_scorer(limit):
     admission = Admission(1)
     for _ in range(20):
-        admission.learn(1, 0.01)
+        admission.cost.learn(1, 0.01)
     assert admission.enter(Claim(10.0, min_depth=1), 1, 0.0)
     claim = Claim(**limit, min_depth=50)
     assert admission.enter(claim, 50, 0.0)
@@ -189,11 +188,11 @@ def test_a_floor_that_is_too_large_for_its_time_may_share_the_scorer(limit):
 
 def test_a_scorer_that_gets_slower_admits_less():
     admission = Admission(1)
-    admission.learn(10, 0.01)
+    admission.cost.learn(10, 0.01)
     assert admission.enter(Claim(0.1), 10, 0.0)
     for _ in range(40):
-        admission.learn(10, 0.1)
-    assert admission.seconds_per_pair > 0.009
+        admission.cost.learn(10, 0.1)
+    assert admission.cost.rate > 0.009
     assert not admission.enter(Claim(0.1), 10, 0.0)
     assert admission.enter(Claim(1.0), 10, 0.0)
 
@@ -201,7 +200,7 @@ def test_a_scorer_that_gets_slower_admits_less():
 def test_a_target_that_is_too_short_is_missed():
     """The deadline counts, if there is one; a target alone takes the time that the floor needs."""
     admission = Admission(1)
-    admission.learn(1, 0.01)
+    admission.cost.learn(1, 0.01)
     claim = Claim(target=0.01)
     assert admission.enter(claim, 50, 0.0)
     assert claim.floor == 10
@@ -214,10 +213,10 @@ def test_a_target_that_is_too_short_is_missed():
 def test_a_first_batch_that_loads_a_model_is_forgotten():
     admission = Admission(2)
     for _ in range(2):
-        admission.learn(10, 30.0)
-    admission.learn(10, 0.01)
-    assert admission.seconds_per_pair == pytest.approx(0.001)
+        admission.cost.learn(10, 30.0)
+    admission.cost.learn(10, 0.01)
+    assert admission.cost.rate == pytest.approx(0.001)
     for _ in range(5):
-        admission.learn(10, 0.01)
-    admission.learn(10, 0.0001)  # later ones are averaged
-    assert admission.seconds_per_pair > 0.0005
+        admission.cost.learn(10, 0.01)
+    admission.cost.learn(10, 0.0001)  # later ones are averaged
+    assert admission.cost.rate > 0.0005

@@ -201,6 +201,8 @@ def test_empty_results_count_as_zero(measure: str) -> None:
     ("measure", "problem"),
     [
         ("nDGC@10", "is unknown; did you mean 'nDCG'"),
+        ("nDCG10", "is unknown; did you mean 'nDCG@10'?"),
+        ("ndcg_5", "is unknown; did you mean 'nDCG@5'?"),
         ("", "cannot be parsed"),
         ("nDCG@0", "the cutoff must be 1 to"),
         ("nDCG(cutoff=0)", "the cutoff must be 1 to"),

@@ -14,6 +14,7 @@ __all__ = ["_closing", "_environment", "_quick_retries", "_sdks"]
 def _no_pauses():
     """What a service asked for in the test before is forgotten."""
     throttle._throttles.clear()
+    throttle._remembered.clear()
 
 
 @pytest.fixture(scope="module")

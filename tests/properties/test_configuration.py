@@ -9,7 +9,7 @@ from unittest.mock import patch
 import jsonschema
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sampling import examples
@@ -213,12 +213,14 @@ def _copy(value):
 CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 
 NOT_IN_A_SCHEMA = re.compile(
-    r"cannot make scores of kind|give one of them|names a tier twice|is not one of the tiers"
-    r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
+    r"cannot make scores of kind|give one of|names a tier twice|is not one of the tiers"
+    r"|no ordering is named|is required|is needed|has no such|cannot be set|is not supported"
+    r"|self-hosted"
     r"|not supported by this|no preset is named .* environment variable"
     r"|must be larger than at_least|names a field twice"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|must differ in more than case|has to hold|must contain"
+    r"|must be \w+( or \w+)* with run.model|cannot be '\w+' with run.model"
     r"|must be \d+ at most|the prices of|placeholder|http|is not shown"
     r"|fitted|the name of a variable|no threshold holds"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
@@ -235,6 +237,10 @@ def _variables():
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     return tmp_path_factory.mktemp("configuration") / "rerank.yaml"
+
+
+UNREADABLE = {"title": "a", "match": {}, "run": {"model": "causal"}, "read": {}}
+"""A family whose parts do not go together."""
 
 
 def problems_of(path, configuration):
@@ -257,7 +263,29 @@ SLOW = settings(
 
 @SLOW
 @given(CONFIGURATIONS)
+@example({"method": {"type": "cross_encoder", "family": {"title": "a", "match": {}}}})
+@example({"method": {"type": "cross_encoder", "family": UNREADABLE}})
 def test_what_the_schema_allows_loads(path, configuration):
+    VALIDATOR.validate(configuration)
+    for problem in problems_of(path, configuration):
+        assert NOT_IN_A_SCHEMA.search(str(problem)), (str(problem), configuration)
+
+
+DESCRIPTIONS = {
+    "Family": ("cross_encoder", "family"),
+    "RerankApi": ("endpoint", "api"),
+    "DecisionApi": ("decisions", "api"),
+}
+"""Parts of the schema that examples of whole configurations rarely have -> where they stand."""
+
+
+@pytest.mark.parametrize("part", DESCRIPTIONS)
+@SLOW
+@given(st.data())
+def test_what_the_schema_allows_of_a_description_loads(path, part, data):
+    method, key = DESCRIPTIONS[part]
+    description = data.draw(fitting(SCHEMA["$defs"][part], SCHEMA["$defs"]).map(_copy))
+    configuration = {"method": {"type": method, key: description}}
     VALIDATOR.validate(configuration)
     for problem in problems_of(path, configuration):
         assert NOT_IN_A_SCHEMA.search(str(problem)), (str(problem), configuration)

@@ -90,8 +90,8 @@ def test_not_applied_to_scores_that_the_method_doubts():
 @pytest.mark.parametrize(
     ("floor", "message"),
     [
-        ("high", "floor: must be a valid number or a mapping, not 'high'"),
-        (True, "floor: must be a valid number or a mapping, not True"),
+        ("high", "floor: must be a number or a mapping, not 'high'"),
+        (True, "floor: must be a number or a mapping, not True"),
         (float("nan"), "floor: must be a finite number, not nan"),
         ({"on": "rerank"}, "floor.at: is required"),
         ({"at": 1.0, "on": "rerank", True: "final"}, "floor: has the key 'on' twice"),

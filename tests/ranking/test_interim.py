@@ -126,5 +126,5 @@ def test_a_judgement_about_another_task_is_dropped():
 def test_what_is_converted_was_validated():
     whole = listening(task_of(["a"]), [])
     part = converted(task_of(["a"]), whole, lambda one: one)
-    with pytest.raises(MethodError, match="0 scores for 1 texts"):
+    with pytest.raises(MethodError, match="0 scores for 1 text"):
         next(Steps(Judgement([]), Judgement([1.0])).judge(part))

@@ -123,7 +123,7 @@ def test_scores_become_a_list(scores):
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([0.5], "returned 1 scores for 2 texts"),
+        ([0.5], "returned 1 score for 2 texts"),
         ([0.5, 1.0, 2.0], "returned more scores for 2 texts"),
         (itertools.count(), "returned more scores for 2 texts"),
         *((value, "not a list of scores") for value in (5, None, "01", b"01")),

@@ -48,7 +48,7 @@ def marginal(texts, relevance, chosen, i):
 
 
 words = st.sampled_from(["red", "green", "blue", "cat", "dog", "bird"])
-texts = st.lists(st.lists(words, max_size=6).map(" ".join), max_size=12)
+texts = st.lists(st.lists(words, min_size=1, max_size=6).map(" ".join), max_size=12)
 
 
 @given(texts, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))

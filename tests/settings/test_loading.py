@@ -122,8 +122,8 @@ WRONG = [
     ({"method": lexical(k_1=1)}, "method.k_1: unknown key; did you mean 'k1'?"),
     ({"method": lexical(b=2)}, "method.b: must be less than or equal to 1, not 2"),
     ({"depth": 0}, "depth: must be greater than or equal to 1, not 0"),
-    ({"depth": "10"}, "depth: must be a valid integer, not '10'"),
-    ({"depth": True}, "depth: must be a valid integer, not True"),
+    ({"depth": "10"}, "depth: must be a whole number, not '10'"),
+    ({"depth": True}, "depth: must be a whole number, not True"),
     ({"floor": float("nan")}, "floor: must be a finite number, not nan"),
     ({"limits": {"deadline": 0}}, "limits.deadline: must be greater than 0, not 0"),
     ({"limits": {"deadline": float("inf")}}, "limits.deadline: must be a finite number"),
@@ -233,7 +233,7 @@ WRONG_FILES = {
     "only a comment": ("# nothing\n", "must hold a mapping, not nothing"),
     "list": ("- a", "must hold a mapping, not a list"),
     "words": ("just words", "must hold a mapping, not 'just words'"),
-    "wrong setting": ("method: lexical\ndepth: many", "depth: must be a valid integer, not 'many'"),
+    "wrong setting": ("method: lexical\ndepth: many", "depth: must be a whole number, not 'many'"),
     "null method": ("method:\n", "method: give a scorer"),
     "number as a key": ("5: 6\n", "keys must be words, not 5"),
     "huge number": (
@@ -245,7 +245,7 @@ WRONG_FILES = {
         "is nested more than 64 deep",
     ),
     "variable as the file": ("env: PATH", "must be a mapping, and a variable gives"),
-    "impossible key": ('method: lexical\n"\\ud800": 1', "must be a valid string"),
+    "impossible key": ('method: lexical\n"\\ud800": 1', "must be Unicode"),
 }
 
 

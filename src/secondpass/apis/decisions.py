@@ -46,7 +46,7 @@ from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.services.json_http import Ambiguous
-from secondpass.settings import SECRET, Variables, configurable, nested
+from secondpass.settings import SECRET, Variables, configurable, counted, nested
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _by_id(
             ]
             return dict(enumerate(in_order)), 0, set()
         if not all(isinstance(stated, str) for stated, _ in named):
-            message = f"it has {len(answers)} answers to {len(ids)} questions"
+            message = f"it has {counted(len(answers), 'answer')} to {counted(len(ids), 'question')}"
             raise ReplyError(message, "bad_response")
         counts = Counter(stated for stated, _ in named)
         twice = frozenset(stated for stated, count in counts.items() if count > 1)

@@ -24,6 +24,7 @@ from secondpass.questions import Span
 from secondpass.ranking.scoring import in_range, range_of, to_float, to_span
 from secondpass.services.client import token_count
 from secondpass.services.diagnosis import Sent, names, words
+from secondpass.settings import counted
 from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 
@@ -137,7 +138,8 @@ def read_scores(
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
     if api.index is None and len(rows) != count:
-        raise ReplyError(f"it has {len(rows)} results for {count} documents")
+        results = counted(len(rows), "result")
+        raise ReplyError(f"it has {results} for {counted(count, 'document')}")
     values: list[float | None] = [None] * count
     refused: set[int] = set()
     unknown = 0

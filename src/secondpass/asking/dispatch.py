@@ -16,6 +16,7 @@ Every attempt counts in the ledger. A question whose answer is in the response c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import time
@@ -43,7 +44,7 @@ from secondpass.ranking import observers
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.rendering import well_formed
 from secondpass.ranking.scoring import in_range, to_float
-from secondpass.services.throttle import THROTTLE, throttle_of
+from secondpass.services.throttle import THROTTLE, Ticket, throttle_of
 
 T = TypeVar("T")
 
@@ -158,6 +159,7 @@ class PendingQuestion:
         self.issues: list[MethodError] = []
         self.began: float | None = None
         self.throttle = throttle_of(service)
+        self.number: int | None = None  # of its tickets; None before the first one
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
@@ -221,62 +223,70 @@ class PendingQuestion:
         return Answer(error=error.with_traceback(None), troubles=tuple(self.issues))
 
     async def _complete(self, request: Any) -> Completion:
-        """Send one request when a slot is free, and charge it to the ledger."""
+        """Send one request when a slot is free and the service may be asked."""
+        async with self.slots.taken(self.ledger):
+            self.ledger.start_clock()
+            with self._ticket() as ticket:
+                await self._wait_for(ticket)
+                return await self._send(request, ticket)
+
+    async def _send(self, request: Any, ticket: Ticket) -> Completion:
+        """Send one request, and charge it to the ledger."""
         ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
-        async with self.slots.taken(ledger):
-            ledger.start_clock()
-            await self._pace()
-            left = ledger.question_seconds_left
-            if not ledger.has_time_for(self.service):
-                raise question_deadline_error(ledger, "asked")
-            began = ledger.seconds
-            ledger.reserve(estimate, prices)
-            first_of_repair = self.question.repairs and not self.requests
-            self.requests.append(first_of_repair or request is not self.question.request)
-            timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
-            try:
-                with observers.request(
-                    ledger.operations, self.service, request, self.question.documents, self.issues
-                ) as running:
-                    result = await with_timeout(self._call(request), min(timeouts, default=None))
-                    completion = running.answered(validated(result))
-            except TimeoutError:
+        left = ledger.question_seconds_left
+        if not ledger.has_time_for(self.service):
+            raise question_deadline_error(ledger, "asked")
+        began = ledger.seconds
+        ledger.reserve(estimate, prices)
+        first_of_repair = self.question.repairs and not self.requests
+        self.requests.append(first_of_repair or request is not self.question.request)
+        timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
+        try:
+            with observers.request(
+                ledger.operations, self.service, request, self.question.documents, self.issues
+            ) as running:
+                result = await with_timeout(
+                    self._call(request, ticket), min(timeouts, default=None)
+                )
+                completion = running.answered(validated(result))
+        except TimeoutError:
+            ledger.charge_estimate(estimate, prices)
+            raise self._timeout_error() from None
+        except asyncio.CancelledError:
+            ledger.charge_estimate(estimate, prices)
+            raise
+        except MethodError as error:
+            sent = getattr(error, "sent", True)
+            if isinstance(error, LLMError) and error.tokens is not None:
+                unused = validated(Completion("", False, *error.tokens))
+                ledger.settle(estimate, prices, unused)
+            elif error.code in _CHARGED:
                 ledger.charge_estimate(estimate, prices)
-                raise self._timeout_error() from None
-            except asyncio.CancelledError:
-                ledger.charge_estimate(estimate, prices)
-                raise
-            except MethodError as error:
-                sent = getattr(error, "sent", True)
-                if isinstance(error, LLMError) and error.tokens is not None:
-                    unused = validated(Completion("", False, *error.tokens))
-                    ledger.settle(estimate, prices, unused)
-                elif error.code in _CHARGED:
-                    ledger.charge_estimate(estimate, prices)
-                else:
-                    ledger.release(estimate, prices, sent)
-                if not sent:
-                    self.requests.pop()
-                raise
-            except MissingExtraError as error:
-                ledger.release(estimate, prices, sent=False)
-                self.requests.pop()
-                raise LLMError(str(error), error.code, sent=False) from None
-            except Exception as error:
-                ledger.charge_estimate(estimate, prices)  # the server may have answered before
-                foreign = error
             else:
-                ledger.settle(estimate, prices, completion)
-                ledger.add_answer(self.service, ledger.seconds - began)
-                return completion
+                ledger.release(estimate, prices, sent)
+            if not sent:
+                self.requests.pop()
+            raise
+        except MissingExtraError as error:
+            ledger.release(estimate, prices, sent=False)
+            self.requests.pop()
+            raise LLMError(str(error), error.code, sent=False) from None
+        except Exception as error:
+            ledger.charge_estimate(estimate, prices)  # the server may have answered before
+            foreign = error
+        else:
+            ledger.settle(estimate, prices, completion)
+            ledger.add_answer(self.service, ledger.seconds - began)
+            return completion
         # Outside the except clause, or the foreign error, which may hold a key, would be attached.
         translated = self._translated(foreign)
         del foreign
         raise translated
 
-    async def _call(self, request: Any) -> Any:
+    async def _call(self, request: Any, ticket: Ticket) -> Any:
         """What the service returns. A NestedCallError of the service becomes an LLMError."""
         sent = time.monotonic()
+        self.throttle.use(ticket)
         if self.began is None:
             self.began = time.perf_counter()
         THROTTLE.set(self.throttle)  # this is a task of its own
@@ -291,13 +301,33 @@ class PendingQuestion:
         self.throttle.answered(time.monotonic())
         return result
 
-    async def _pace(self) -> None:
-        """Wait until the service may be asked; a DeadlineError if that is too late."""
-        while pause := self.throttle.pause(time.monotonic()):
-            left = self.ledger.question_seconds_left
-            if left is not None and pause >= left:
+    def _ticket(self) -> Ticket:
+        """A ticket of the service's queue. A question that is asked again keeps its number."""
+        now, seconds = time.monotonic(), self.ledger.seconds_to_ask(self.service)
+        latest = math.inf if seconds is None else now + seconds
+        ticket = self.throttle.enter(now, latest, self.number)
+        self.number = ticket.number
+        return ticket
+
+    async def _wait_for(self, ticket: Ticket) -> None:
+        """Wait until the request may be sent; a DeadlineError, at once, if that is too late."""
+        if not self.throttle.pause(ticket, time.monotonic()):
+            return
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(changed.set)
+
+        ticket.wake = wake
+        while pause := self.throttle.pause(ticket, time.monotonic()):
+            if pause == math.inf:
                 raise question_deadline_error(self.ledger, "asked")
-            await asyncio.sleep(pause)
+            # Not wait_for(), which until Python 3.12 may lose a cancellation.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await changed.wait()
+            changed.clear()
 
     def _timeout_error(self) -> MethodError:
         if self.ledger.question_seconds_left == 0:

@@ -259,16 +259,14 @@ class _InTurn:
     """
 
     def __init__(self, call: CallScorer) -> None:
-        self._call = call
+        self.call = call  # once its turn has begun, with as many texts as the turn has
+        self._pairs = call.pairs  # before the call, because the scorer may change the lists
         self._asked = time.monotonic()
         self._began: float | None = None
         self._turn: Turn | None = None
-        sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
-        if sharing is not None and sharing.scorer is call.scorer:
-            self._sharing = sharing
-            self.shares = sharing.turns not in HELD.get()
-        else:
-            self.shares = False
+        self._turns = None if call.sharing is None else call.sharing.turns
+        is_alone = len(call.ledgers) == 1
+        self.shares = self._turns is not None and is_alone and self._turns not in HELD.get()
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
         """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
@@ -276,11 +274,11 @@ class _InTurn:
         Raises:
             OverloadedError: its ranking is refused.
         """
-        pairs = sum(len(documents) for _, documents in self._call.requests)
-        claim, rank = self._sharing.claimed(self._call.ledgers[0].claim, pairs)
+        sharing, claim, now = self.call.sharing, self.call.ledgers[0].claim, time.monotonic()
+        assert sharing is not None
         # Kept before it is taken, or an interruption would not end it.
-        self._turn = Turn(claim, rank, pairs, wake, weakref.ref(self), loop)
-        self._sharing.turns.take(self._turn, time.monotonic())
+        self._turn = sharing.turn(claim, self._pairs, wake, weakref.ref(self), loop=loop, now=now)
+        sharing.turns.take(self._turn, now)
         return self._turn.state == "waiting"
 
     @property
@@ -293,30 +291,34 @@ class _InTurn:
     def late(self) -> DeadlineError | None:
         """The error of a call whose time is over before it began."""
         if self._turn is not None and self._turn.state != "running":
-            return scoring_deadline_error(self._call.ledgers)
+            return scoring_deadline_error(self.call.ledgers)
         return None
 
     def run(self, *, in_task: bool = False) -> Scored:
         """Call the scorer in its turn. It may have waited for a thread after the turn began."""
         self._began = time.monotonic()
-        if self._turn is None:
-            return score(self._call, in_task=in_task)
+        if self._turn is None or self._turns is None:
+            return score(self.call, in_task=in_task)
         self._turn.began = self._began
+        self.call = self.call.with_first(self._turn.pairs)
         # In a context of its own, which an interruption ends, too.
         context = contextvars.copy_context()
-        context.run(HELD.set, (*HELD.get(), self._sharing.turns))
-        return context.run(partial(score, self._call, in_task=in_task))
+        context.run(HELD.set, (*HELD.get(), self._turns))
+        return context.run(partial(score, self.call, in_task=in_task))
 
     def end(self, outcome: Scored | None) -> None:
         now = time.monotonic()
         began = now if self._began is None else self._began
         if self._began is None and isinstance(outcome, DeadlineError):
             outcome.sent = False
-        for ledger in self._call.ledgers:
+        for ledger in self.call.ledgers:
             ledger.add_times(began - self._asked, now - began)
-        if self._turn is not None:
-            scored = self._began is not None and isinstance(outcome, list | DeadlineError)
-            self._sharing.turns.end(self._turn, now, scored=scored)
+        scored = self._began is not None and isinstance(outcome, list)
+        interrupted = self._began is not None and isinstance(outcome, DeadlineError)
+        if self._turn is not None and self._turns is not None:
+            self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
+        elif scored and self._turns is not None:
+            self._turns.learn(self._pairs, now - began)
 
 
 def _score_in_turn(call: CallScorer) -> Scored:

@@ -12,6 +12,7 @@ from secondpass.asking.scheduler import PartialList, PartialScores, scoring_dead
 from secondpass.effects import ListScores, Span
 from secondpass.errors import MethodError, with_article
 from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_span
+from secondpass.settings import counted
 from secondpass.types import Issue
 
 
@@ -190,7 +191,8 @@ def _read_spans(
     try:
         values = to_list(spans, len(lengths))
     except MethodError:
-        issues.append(Issue("span_invalid", f"the scorer did not return {len(lengths)} spans"))
+        message = f"the scorer did not return {counted(len(lengths), 'span')}"
+        issues.append(Issue("span_invalid", message))
         return None
     read = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
     pairs = enumerate(zip(values, read, strict=True))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
+from secondpass.concurrency.turns import Sharing
 from secondpass.effects import Answer, Ask, ListScores, Plan, RawScores, Score
 from secondpass.errors import DeadlineError, MethodError, reraise_exit, with_article
 from secondpass.ranking.diagnostics import log_exception
@@ -36,6 +37,17 @@ class ScorerCall:
     @property
     def keywords(self) -> dict[str, str]:
         return {} if self.instruction is None else {"instruction": self.instruction}
+
+    @property
+    def pairs(self) -> int:
+        """Number of documents of all requests."""
+        return sum(len(documents) for _, documents in self.requests)
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """What its passes have of the scorer if they call it in turns: that of the first one."""
+        sharing = self.ledgers[0].sharing
+        return sharing if sharing is not None and sharing.scorer is self.scorer else None
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -66,10 +78,16 @@ def _longest(seconds: Iterable[float | None]) -> float | None:
 class CallScorer(ScorerCall):
     """Command: score all requests in one call, with ``score_many`` if there are several.
 
-    Outcome: a list of scores per request, or a MethodError.
+    Of one request, whose pass takes turns (:attr:`Ledger.sharing`), only the first texts may be
+    scored: the ledger has their number. Outcome: a list of scores per request, or a MethodError.
     """
 
     __slots__ = ()
+
+    def with_first(self, count: int) -> CallScorer:
+        """The same with the first texts of its only request."""
+        ((query, documents),) = self.requests
+        return replace(self, requests=[(query, documents[:count])])
 
 
 class CallLists(ScorerCall):
@@ -290,6 +308,11 @@ class _Slice:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    def split(self, count: int) -> tuple[_Slice, _Slice]:
+        """The first texts, and the rest."""
+        middle = self.start + count
+        return replace(self, stop=middle), replace(self, start=middle)
+
     def count_call(self, outcome: _Outcome) -> None:
         """Count a call; of a list, only the texts that were scored."""
         scored = len(self)
@@ -373,19 +396,31 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
                 part.count_call(outcome)
                 part.scoring.raw.troubles.append(error)
         for part in live:
-            outcome = yield _call([part])
-            result = outcome if isinstance(outcome, MethodError) else outcome[0]
-            part.count_call(result)
-            part.add_outcome(result)
+            yield from _score_alone(part)
+
+
+def _score_alone(part: _Slice) -> Generator[CallScorer | CallLists, Any, None]:
+    """Score the texts of a slice: in one call, or in turns, of which each may have a part of them.
+
+    After the deadline no turn begins, so that the rest fails.
+    """
+    while len(part):
+        call = _call([part])
+        outcome = yield call
+        count = None if call.sharing is None else call.sharing.called
+        called, part = part.split(len(part) if count is None else count)
+        result = outcome if isinstance(outcome, MethodError) else outcome[0]
+        called.count_call(result)
+        called.add_outcome(result)
 
 
 def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
-    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call.
+    """Split texts into calls: one for all; with a deadline, as many texts per call as it allows.
 
     Lists are never split.
     """
     in_parts = any(scoring.ledger.timed for scoring in group) and not group[0].in_lists
-    limit = (group[0].effect.at_most if in_parts else None) or sys.maxsize
+    limit = (_most(group) if in_parts else None) or sys.maxsize
     calls: list[list[_Slice]] = []
     room = 0
     for scoring in group:
@@ -398,6 +433,17 @@ def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
             calls[-1].append(part)
             room -= len(part)
     return calls
+
+
+def _most(group: list[_Scoring]) -> int | None:
+    """How many texts a call may have. One in turn has as many of them as there is time for then."""
+    sharing = group[0].ledger.sharing
+    if sharing is None:
+        return group[0].effect.at_most
+    if len(group) == 1:
+        return sharing.batch_size
+    claims = [scoring.ledger.claim() for scoring in group]
+    return sharing.most_together(min(claim.until - claim.asked for claim in claims))
 
 
 def _unscored(result: ListScores) -> list[int]:

@@ -17,6 +17,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.tables import plain_table
 from secondpass.reranker import Reranker
+from secondpass.settings import counted
 from secondpass.types import Request
 
 TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
@@ -85,7 +86,3 @@ def shown_tokens(tokens: float | None) -> str:
 
 def _whole(tokens: float | None) -> int | None:
     return None if tokens is None else math.ceil(tokens)
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

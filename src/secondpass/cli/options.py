@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -107,7 +107,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(**values: Any) -> None:
-        command(**{name: _collected(name, hints[name], values) for name in given})
+        arguments = {name: _collected(name, hints[name], values) for name in given}
+        with ExitStack() as stack:
+            for argument in arguments.values():
+                if isinstance(argument, RerankerOptions):
+                    stack.enter_context(argument.naming_file())
+            command(**arguments)
 
     options = [
         option
@@ -150,6 +155,16 @@ class RerankerOptions:
         """The configuration; by default that of a preset."""
         name = default if self.preset is None and self.config is None else self.preset
         return configuration(name, self.config, self.settings)
+
+    @contextmanager
+    def naming_file(self) -> Iterator[None]:
+        """Errors about the configuration name its file."""
+        try:
+            yield
+        except ConfigurationError as error:
+            if error.about != "configuration" or self.config is None:
+                raise
+            raise ConfigurationError(error.problems, str(self.config)) from error.__cause__
 
 
 @dataclass(frozen=True)

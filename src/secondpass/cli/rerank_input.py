@@ -44,6 +44,11 @@ class RerankInput:
     trec: RunOptions
 
     @property
+    def place(self) -> str:
+        """The file, as the beginning of a message; empty for standard input and for a run."""
+        return "" if self.file is None or not self.is_file else f"{self.file}: "
+
+    @property
     def is_file(self) -> bool:
         return str(self.file or self.trec.run or "-") != "-"
 

@@ -21,7 +21,6 @@ from secondpass.cli.console import (
 from secondpass.cli.dry_run import (
     NOTE,
     TOKENS,
-    counted,
     print_dry_run,
     print_use_table,
     shown_tokens,

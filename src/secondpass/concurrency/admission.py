@@ -7,12 +7,14 @@ clock: every method takes the time, so that tests simulate it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TypeAlias
 
+from secondpass.concurrency.cost import Cost
 from secondpass.limits import MIN_DEPTH
 
 RESERVE = 0.005
@@ -25,10 +27,10 @@ _SLACK = 0.15
 """Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload
 the queue is as long as that allows, and what is served in its last milliseconds has small batches.
 """
-_OUTLIER = 4
-"""A batch counts as at most so many times as slow as those before: its thread may have waited."""
-_MEMORY = 0.9
-"""Weight of the batches before in the measured rate, per batch."""
+_FREE = 0.2
+"""Pairs that take this share of a call's constant, or less, are part of the floor."""
+_PART = 0.5
+"""Share of the time left that one call may take: it ends in time if it takes twice as long."""
 
 Key: TypeAlias = tuple[float, ...]
 
@@ -86,42 +88,28 @@ class Admission:
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
     this is exact for a known rate. A call that comes alone is always admitted.
+
+    Where ``in_calls`` is true, a claim's pairs are scored by calls of the scorer, of which each has
+    a constant. One call has all of them, if that takes at most half of the claim's time, and all
+    claims fit or there is one only. Otherwise the first one has the floor, and further ones have so
+    many pairs that at most half of their time is the constant.
     """
 
-    threads: int  # number of batches that run at a time
+    threads: int  # number of batches, or calls, that run at a time
+    in_calls: bool = False
+    """Whether the scorer is called for one claim at a time, in one thread. Otherwise pairs of all
+    claims share batches, on all threads, so that the constant of a batch is that of no claim."""
     claims: dict[Claim, None] = field(default_factory=dict)
     """Those of the calls that were admitted and have not left, the oldest first."""
     share: float = 1.0  # of the scorer that these calls have; others have the rest
-    _pairs: float = 0.0
-    _seconds: float = 0.0
-    _batches: float = 0.0
-    _ended: int = 0
+    cost: Cost = field(init=False)  # of a call, or a batch
 
-    @property
-    def seconds_per_pair(self) -> float:
-        """Of one thread, by the last batches; 0 if none has ended."""
-        return self._seconds / self._pairs if self._pairs else 0.0
+    def __post_init__(self) -> None:
+        self.cost = Cost(self.threads + 1, has_constant=self.in_calls)
 
-    def learn(self, pairs: int, seconds: float) -> None:
-        """Count a batch that has ended.
-
-        The first one of each thread is forgotten once another is much faster: it may have waited
-        for a model to load.
-        """
-        if pairs and seconds > 0:
-            self._ended += 1
-            is_first = self._ended <= self.threads + 1
-            if is_first and self.seconds_per_pair > seconds / pairs * _OUTLIER:
-                self._pairs = self._seconds = self._batches = 0.0
-            if self._pairs:
-                seconds = min(seconds, pairs * self.seconds_per_pair * _OUTLIER)
-            self._pairs = self._pairs * _MEMORY + pairs
-            self._seconds = self._seconds * _MEMORY + seconds
-            self._batches = self._batches * _MEMORY + 1
-
-    def seconds(self, pairs: float) -> float:
+    def seconds(self, pairs: float, calls: int = 1) -> float:
         """How long pairs take, on all threads."""
-        return pairs * self.seconds_per_pair / (self.threads * self.share)
+        return (calls * self.cost.constant + pairs * self.cost.rate) / (self.threads * self.share)
 
     @property
     def present(self) -> list[Claim]:
@@ -135,27 +123,67 @@ class Admission:
     @property
     def waiting_seconds(self) -> float:
         """How long a new call would wait for its first pairs: the floors of the others."""
-        return self.seconds(sum(claim.floor_left for claim in self.present))
+        floors = [claim.floor_left for claim in self.present if claim.floor_left]
+        return self.seconds(sum(floors), len(floors))
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """Admit a call with this number of pairs, or refuse it: False."""
         claim.pairs = pairs
-        claim.floor = min(claim.min_depth, pairs)
+        claim.floor = int(min(pairs, max(claim.min_depth, self.cost.pairs_of_constant(_FREE))))
         claim.due = (claim.deadline if claim.deadline < math.inf else claim.target) - RESERVE
-        alone = self.seconds(claim.floor)
-        if self._pairs and alone > (left := claim.due - now) * _SHARE:
+        alone = self._seconds_alone(claim.floor)
+        if self.cost.is_known and alone > (left := claim.due - now) * _SHARE:
             if claim.deadline < math.inf:  # its floor is what could be scored for it alone
-                fitting = int(left * _SHARE / self.seconds(1))
-                claim.floor = min(claim.floor, max(1, fitting))
+                fitting = max(1.0, self._pairs_alone(left * _SHARE))
+                claim.floor = int(min(claim.floor, fitting))
             else:  # a target is missed rather than fewer pairs scored
                 claim.due = now + alone / _SHARE
         claim.floor_left = claim.floor
         left = claim.due - now
-        slack = max(0.0, min(_SLACK * left, _SHARE * left - self.seconds(claim.floor)))
+        slack = max(0.0, min(_SLACK * left, _SHARE * left - self._seconds_alone(claim.floor)))
         if not self._possible(claim, now, slack):
             return False
         self.claims[claim] = None
         return True
+
+    def part(self, claim: Claim, rank: int, most: int, now: float) -> int:
+        """How many pairs of a claim, from this rank on, its next call has: at most ``most``."""
+        wanted = claim.floor - rank if rank < claim.floor else self._least(claim)
+        claims = list(self.claims)
+        if len(claims) == 1 or self._all_fit(claims, now):
+            wanted = max(wanted, self.cost.pairs(_PART * (claim.until - now)))
+        fitting = self.cost.pairs(_SHARE * (claim.latest(rank) - now))
+        return int(max(1, min(most, wanted, fitting)))
+
+    def most_together(self, seconds: float) -> int:
+        """How many pairs a call may have that needs no turn; 0 if no call has ended."""
+        if not self.cost.is_known:
+            return 0
+        return int(min(max(0.0, self.cost.pairs(_PART * seconds)), sys.maxsize))
+
+    def is_late(self, claim: Claim, rank: int, now: float) -> bool:
+        """Whether the time of a claim does not suffice for a call of its pairs from this rank on.
+
+        The first call is tried unless others wait, or a single slow one would prevent all further
+        ones.
+        """
+        if claim.begun:
+            needed = self.cost.seconds(min(claim.pairs - rank, self._least(claim)))
+        else:
+            needed = self.cost.seconds(1) if len(self.claims) > self.threads else 0.0
+        return now + needed >= claim.latest(rank)
+
+    def _least(self, claim: Claim) -> float:
+        """How many pairs a call beyond the floor has at least."""
+        return max(claim.min_depth, self.cost.pairs_of_constant(1))
+
+    def _seconds_alone(self, pairs: float) -> float:
+        """How long pairs of a claim take if there is no other."""
+        return self.cost.seconds(pairs) if self.in_calls else self.seconds(pairs)
+
+    def _pairs_alone(self, seconds: float) -> float:
+        """How many pairs of a claim can be scored in a time if there is no other."""
+        return self.cost.pairs(seconds) if self.in_calls else seconds / self.seconds(1)
 
     def leave(self, claim: Claim) -> None:
         """Forget a call; no effect if it was refused or has left."""
@@ -166,16 +194,13 @@ class Admission:
 
         The lowest is next.
         """
-        seconds, start = self.seconds(1), now + self._margin
-        claims = sorted(self.present, key=attrgetter("until"))
-        end, fits = start, True
-        for claim in claims:
-            end += (claim.pairs - claim.begun) * seconds
-            fits = fits and end <= claim.until - RESERVE - _SPARE * (claim.until - now)
-        if fits:
+        claims, start = self.present, now + self.cost.mean
+        if self._all_fit(claims, now):
             return _by_time
-        is_overload = end > claims[-1].until
-        end = start + sum([claim.floor_left for claim in claims]) * seconds
+        left = [claim.pairs - claim.begun for claim in claims]
+        end = start + self.seconds(sum(left), sum(map(bool, left)))
+        is_overload = end > max(claim.until for claim in claims)
+        end = start + self.waiting_seconds
         is_late = any(claim.floor_left and end > claim.due for claim in claims)
 
         def key(claim: Claim, rank: int) -> Key:
@@ -185,15 +210,22 @@ class Admission:
 
         return key
 
-    @property
-    def _margin(self) -> float:
-        """Seconds of a batch: that long after its pairs could be, a floor is known."""
-        return self._seconds / self._batches if self._batches else 0.0
+    def _all_fit(self, claims: Sequence[Claim], now: float) -> bool:
+        """Whether all pairs of these can easily be scored in time."""
+        constant, rate = self.seconds(0), self.seconds(1, 0)
+        end = now + self.cost.mean
+        for claim in sorted(claims, key=attrgetter("until")):
+            if left := claim.pairs - claim.begun:
+                end += constant + left * rate
+            if end > claim.until - RESERVE - _SPARE * (claim.until - now):
+                return False
+        return True
 
     def _possible(self, claim: Claim, now: float, slack: float) -> bool:
         """Whether a new floor can be scored that long before it is due, and the others in time."""
         others = [other for other in self.present if other.floor_left]
-        end = now + self._margin
+        # Pairs of a batch are known when all of it is, those of a call when it has ended.
+        end = now + (self.cost.seconds(claim.floor) if self.in_calls else self.cost.mean)
         own = 0.0
         for other in sorted([*others, claim], key=lambda one: one.due):
             end += self.seconds(other.floor_left)

@@ -1,14 +1,13 @@
 """Turns of calls of a scorer that has no queue of its own, by :mod:`concurrency.admission`.
 
-With a deadline or a target, a ranking calls such a scorer with a part of its texts at a time. Each
-part waits for its turn, in the thread or event loop of its ranking.
+With a deadline or a target, a ranking calls such a scorer in turns. Each waits for its turn, in the
+thread or event loop of its ranking, and has as many of its texts as there is time for then.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import time
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -33,16 +32,11 @@ class Turns:
     """The turns of one scorer."""
 
     def __init__(self, width: int = WIDTH) -> None:
-        self.admission = Admission(width)
+        self.admission = Admission(width, in_calls=True)
         self._lock = fork_lock()
         self._running: list[Turn] = []
         self._waiting: list[Turn] = []
         self._process = os.getpid()
-
-    @property
-    def shared(self) -> bool:
-        """Whether a ranking uses the scorer, so that another one has to share it."""
-        return bool(self.admission.present)
 
     def take(self, turn: Turn, now: float) -> None:
         """Begin a turn, now or when it is next.
@@ -65,6 +59,11 @@ class Turns:
                 self.admission.claims.clear()
             return self.admission.enter(claim, pairs, now)
 
+    def learn(self, pairs: int, seconds: float) -> None:
+        """Count a call that needed no turn."""
+        with self._lock:
+            self.admission.cost.learn(pairs, seconds)
+
     def advance(self, now: float) -> None:
         """Begin the turns of those who are next, and end those of others who would be late.
 
@@ -77,7 +76,7 @@ class Turns:
             if len(self._running) >= admission.threads:
                 self._running = [turn for turn in self._running if not turn.is_stopped]
             for turn in self._waiting:
-                if turn.is_late(now, admission.seconds_per_pair):
+                if admission.is_late(turn.claim, turn.rank, now):
                     turn.state = "late"
                     woken.append(turn)
             self._waiting = [
@@ -89,6 +88,8 @@ class Turns:
                 turn = self._waiting.pop(0)
                 if turn.state != "waiting":  # garbage collection has ended others meanwhile
                     continue
+                most = turn.pairs if admission.cost.is_known else min(turn.pairs, turn.first)
+                turn.pairs = admission.part(turn.claim, turn.rank, most, now)
                 turn.state, turn.began = "running", now
                 turn.claim.begin(range(turn.rank, turn.rank + turn.pairs), now)
                 if not turn.is_stopped:
@@ -97,15 +98,21 @@ class Turns:
         for turn in woken:
             turn.wake()
 
-    def end(self, turn: Turn, now: float, *, scored: bool) -> None:
+    def end(
+        self, turn: Turn, now: float, *, scored: bool = False, interrupted: bool = False
+    ) -> None:
         """End a turn, or stop waiting for it.
 
-        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs or
-        was interrupted.
+        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs,
+        ``interrupted`` whether it would have taken longer than that.
         """
         with self._lock:
-            if turn.state == "running" and self._process == os.getpid() and scored:
-                self.admission.learn(turn.pairs, now - turn.began)
+            if turn.state == "running" and self._process == os.getpid():
+                cost, seconds = self.admission.cost, now - turn.began
+                if interrupted:
+                    cost.learn(turn.pairs, max(seconds, cost.seconds(turn.pairs)))
+                elif scored:
+                    cost.learn(turn.pairs, seconds)
             turn.state = "ended"
             self._running = [other for other in self._running if other is not turn]
             self._waiting = [other for other in self._waiting if other is not turn]
@@ -118,7 +125,8 @@ class Turn:
 
     claim: Claim
     rank: int  # of the first of its pairs
-    pairs: int
+    pairs: int  # at most; those that it has once it is running
+    first: int  # at most, if no call of the scorer has ended
     wake: Callable[[], None]  # called once, in any thread, when `state` has changed
     call: Callable[[], object | None]  # returns None as soon as nothing refers to the call
     loop: AbstractEventLoop | None = None
@@ -135,28 +143,51 @@ class Turn:
         """Whether its event loop does not run, or its call is gone."""
         return self.call() is None or (self.loop is not None and not self.loop.is_running())
 
-    def is_late(self, now: float, seconds_per_pair: float) -> bool:
-        """Whether its pairs could not be scored in time.
-
-        The first call of a ranking is tried, or a single slow call would prevent all further ones.
-        """
-        latest = self.claim.latest(self.rank)
-        needed = self.pairs * seconds_per_pair if self.claim.begun else 0.0
-        return now + needed >= latest
-
 
 class Sharing:
-    """What one ranking, which scores a number of pairs, has of a scorer."""
+    """What one ranking, which scores a number of pairs, has of a scorer.
 
-    def __init__(self, scorer: object, pairs: int) -> None:
+    Args:
+        scorer: it.
+        pairs: number of the pairs.
+        batch_size: maximum number of pairs per call; None for no maximum.
+        first: the same as long as no call of the scorer has ended.
+
+    Attributes:
+        called: number of pairs of the last call; None if it has had no turn.
+    """
+
+    def __init__(self, scorer: object, pairs: int, batch_size: int | None, first: int) -> None:
         self.scorer, self.pairs = scorer, pairs
+        self.batch_size, self.first = batch_size, first
         self.turns = turns_of(scorer)
         self.claim: Claim | None = None  # until the first call
         self._refused: float | None = None  # seconds that it would have to wait
-        self._rank = 0
+        self._turn: Turn | None = None  # the last one
 
-    def claimed(self, claim: Callable[[], Claim], pairs: int) -> tuple[Claim, int]:
-        """The claim of the ranking and the rank of its next pairs; ``claim`` is called once.
+    @property
+    def called(self) -> int | None:
+        return None if self._turn is None else self._turn.pairs
+
+    def most_together(self, seconds: float) -> int:
+        """How many pairs of several rankings a call may have if they have these seconds left."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return max(self.first, self.turns.admission.most_together(seconds))
+
+    def turn(
+        self,
+        claim: Callable[[], Claim],
+        pairs: int,
+        wake: Callable[[], None],
+        call: Callable[[], object | None],
+        *,
+        loop: AbstractEventLoop | None,
+        now: float,
+    ) -> Turn:
+        """The turn of the next texts, at most ``pairs``, which is still to be taken.
+
+        ``claim`` is called once.
 
         Raises:
             OverloadedError: the ranking is refused.
@@ -164,12 +195,13 @@ class Sharing:
         if self.claim is None:
             self.claim = claim()
             self.claim.holder = weakref.ref(self)
-            if not self.turns.enter(self.claim, self.pairs, time.monotonic()):
+            if not self.turns.enter(self.claim, self.pairs, now):
                 self._refused = self.turns.admission.waiting_seconds
         if self._refused is not None:
             raise OverloadedError(self._refused)
-        rank, self._rank = self._rank, self._rank + pairs
-        return self.claim, rank
+        rank = 0 if self._turn is None else self._turn.rank + self._turn.pairs
+        self._turn = Turn(self.claim, rank, pairs, self.first, wake, call, loop)
+        return self._turn
 
     def end(self) -> None:
         """The ranking calls the scorer no more."""

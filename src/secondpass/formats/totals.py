@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from secondpass.ranking.result import Ranking
+from secondpass.settings import counted
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
 _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
@@ -83,7 +84,7 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         if items:
             line += f"; {label}: {', '.join(items)}"
     if counts[_SKIPPED]:
-        line += f"; skipped: {_queries(counts[_SKIPPED])}, {counts[_SAVED]:,} pairs"
+        line += f"; skipped: {_queries(counts[_SKIPPED])}, {counted(counts[_SAVED], 'pair')}"
     if nothing := counts[_NOTHING]:
         line += f"; nothing relevant: {nothing:,}"
     for name, text in _AGAIN.items():

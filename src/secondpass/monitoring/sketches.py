@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
+from secondpass.settings import counted
+
 ERROR = 0.005
 """Maximum relative error of a value that is read from a sketch."""
 
@@ -86,7 +88,7 @@ class Sketch(BinCounts):
     _SIGNED = False
 
     def __repr__(self) -> str:
-        return f"<Sketch of {self.count:,} values in {len(self.bins):,} bins>"
+        return f"<Sketch of {counted(self.count, 'value')} in {counted(len(self.bins), 'bin')}>"
 
     @property
     def count(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from secondpass.settings import counted
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
@@ -110,7 +112,7 @@ class CostPlan:
             elif stage.left_out:
                 notes.append(
                     f"{stage.method} would leave out {stage.left_out:,} of its "
-                    f"{stage.candidates:,} candidates"
+                    f"{counted(stage.candidates, 'candidate')}"
                 )
             if stage.shortened:
                 notes.append(f"{stage.method}: passages would be cut to fit the context window")
@@ -142,7 +144,9 @@ class CostPlan:
         if whole.seconds is not None:
             parts.append(f"{in_words(whole.seconds, 3)} s")
         methods = ", then ".join(stage.method for stage in self.stages)
-        about = f"{methods}, {self.candidates:,} candidates: {', '.join(parts)}".lstrip(", ")
+        about = f"{methods}, {counted(self.candidates, 'candidate')}: {', '.join(parts)}".lstrip(
+            ", "
+        )
         return f"<CostPlan {'; '.join([about, *self.notes])}>"
 
 

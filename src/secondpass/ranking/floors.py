@@ -137,7 +137,7 @@ def to_floor(value: object) -> Floor | float | None:
         floor = from_mapping(Floor, {"at": value})
     except ConfigurationError as error:
         message = error.problems[0].message
-        message = message.replace("a valid number", "a valid number or a mapping", 1)
+        message = message.replace("a number", "a number or a mapping", 1)
         raise ConfigurationError(message) from None
     return floor.at
 

@@ -210,6 +210,11 @@ class Ledger:
         left = self.question_seconds_left
         return left is None or (left > 0 and left >= self._fastest.get(id(service), 0.0))
 
+    def seconds_to_ask(self, service: object) -> float | None:
+        """Seconds in which there is time for a question; None without a deadline."""
+        left = self.question_seconds_left
+        return None if left is None else left - self._fastest.get(id(service), 0.0)
+
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
         if self.error is None:
@@ -398,19 +403,20 @@ class PassCall(Call):
             started.scored = sum(score is not None for score in result.scores)
             observers.end(started)
 
-    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
+    def sharing(
+        self, scorer: object, texts: int, batch_size: int | None, first: int
+    ) -> AbstractContextManager[None]:
         timed = self._ledger.timed
-        return self._sharing(scorer, texts, at_most) if timed else nullcontext(at_most)
+        return self._sharing(Sharing(scorer, texts, batch_size, first)) if timed else nullcontext()
 
     @contextmanager
-    def _sharing(self, scorer: object, texts: int, at_most: int) -> Iterator[int]:
+    def _sharing(self, sharing: Sharing) -> Iterator[None]:
         ledger = self._ledger
-        before, ledger.sharing = ledger.sharing, Sharing(scorer, texts)
+        before, ledger.sharing = ledger.sharing, sharing
         try:
-            is_shared = ledger.sharing.turns.shared
-            yield min(at_most, ledger.limits.min_depth) if is_shared else at_most
+            yield
         finally:
-            ledger.sharing.end()
+            sharing.end()
             ledger.sharing = before
 
     def raised(self, error: BaseException, source: str) -> None:

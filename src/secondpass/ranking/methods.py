@@ -26,6 +26,7 @@ from secondpass.settings import (
     Nested,
     OneOrMore,
     configurable,
+    counted,
     definition,
     describe,
     from_mapping,
@@ -98,7 +99,9 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
     if judgement.original == 1:
         return Judgement([None] * count, frozenset(range(count)), judgement.issues, original=1.0)
     if len(scores) != count:
-        message = f"the method returned {len(scores)} scores for {count} texts"
+        message = (
+            f"the method returned {counted(len(scores), 'score')} for {counted(count, 'text')}"
+        )
         raise MethodError(message, "score_count")
     present = [score for score in scores if score is not None]
     if not present and len(judgement.beyond) < count:
@@ -110,7 +113,8 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
         check_kind(judgement.score_kind)
     if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
         message = (
-            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts"
+            f"the method returned {counted(len(judgement.stage_scores), 'stage score')} for "
+            f"{counted(count, 'text')}"
         )
         raise MethodError(message, "stage_score_count")
     if not {*judgement.degraded_by} <= {*get_args(DegradedBy)}:
@@ -146,7 +150,9 @@ def _check_parts(judgement: Judgement, task: Task) -> None:
             raise MethodError(message, "score_not_finite")
     if spans is not None:
         if len(spans) != count:
-            message = f"the method returned {len(spans)} spans for {count} texts"
+            message = (
+                f"the method returned {counted(len(spans), 'span')} for {counted(count, 'text')}"
+            )
             raise MethodError(message, "span_invalid")
         for span, text in zip(spans, task.texts, strict=True):
             if span is not None and to_span(span, len(text)) != span:

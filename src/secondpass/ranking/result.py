@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
+from secondpass.settings import counted
 from secondpass.types import Issue, Ranked, Report
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _issues(issues: Sequence[Issue]) -> Iterator[str]:
     for issue in issues[:_ISSUES]:
         yield f"{issue.code}: {issue.message}"
     if len(issues) > _ISSUES:
-        yield f"and {len(issues) - _ISSUES:,} more issues"
+        yield f"and {counted(len(issues) - _ISSUES, 'more issue')}"
 
 
 def _score(item: Ranked) -> str:

@@ -18,7 +18,7 @@ from secondpass.errors import (
     reraise_exit,
     with_article,
 )
-from secondpass.settings import describe, registry, suggestion
+from secondpass.settings import counted, describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
 T = TypeVar("T")
@@ -37,7 +37,8 @@ TRUNCATED = "text_truncated"
 SPLIT = "list_split"
 """Code of the issue of a list that a model did not read in one pass."""
 
-_DEFAULT_BATCH_SIZE = 32  # texts per call if a deadline is set and the scorer has no ``batch_size``
+_DEFAULT_BATCH_SIZE = 32
+"""Texts per call, with a deadline, of a scorer without ``batch_size`` whose cost is not known."""
 
 
 class ScorerMethod:
@@ -58,12 +59,14 @@ class ScorerMethod:
         self.score_kind: ScoreKind = check_kind(member(scorer, "score_kind", "unbounded"))
         self.scale = _scale(scorer) if self.score_kind == "grade" else None
         self._at_most: int | None = None
+        self._batch_size: int | None = None
         if member(scorer, "pointwise", True):
             size = member(scorer, "batch_size", None)
             if size is not None and (type(size) is not int or size < 1):
                 message = f"must be a whole number, 1 or more, not {describe(size)}"
                 raise ConfigurationError([Problem(("batch_size",), message)])
             self._at_most = size or _DEFAULT_BATCH_SIZE
+            self._batch_size = size
 
     @property
     def takes_instruction(self) -> bool:
@@ -78,11 +81,12 @@ class ScorerMethod:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
         own_parts = (member(self.scorer, name, None) for name in ("score_batches", "score_lists"))
-        sharing: AbstractContextManager[int | None] = nullcontext(self._at_most)
+        sharing: AbstractContextManager[None] = nullcontext()
         if self._at_most is not None and not any(map(callable, own_parts)):
-            sharing = task.call.sharing(self.scorer, len(task.texts), self._at_most)
-        with sharing as at_most:
-            raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)
+            count = len(task.texts)
+            sharing = task.call.sharing(self.scorer, count, self._batch_size, self._at_most)
+        with sharing:
+            raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))
@@ -193,7 +197,7 @@ class ScorerMethod:
             codes = ", ".join(invalid)
             raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
         for code, indices in invalid.items():
-            message = f"{len(indices)} of {len(values)} scores cannot be used"
+            message = f"{len(indices):,} of {counted(len(values), 'score')} cannot be used"
             issues.append(self._issue(code, message, indices))
         return scores
 
@@ -276,8 +280,9 @@ def to_list(scores: object, count: int) -> list[Any]:
         )
     values = list(islice(scores, count + 1))  # an endless iterator must not hang the pass
     if len(values) != count:
-        actual = "more" if len(values) > count else str(len(values))
-        raise MethodError(f"the scorer returned {actual} scores for {count} texts", "score_count")
+        scores_ = "more scores" if len(values) > count else counted(len(values), "score")
+        message = f"the scorer returned {scores_} for {counted(count, 'text')}"
+        raise MethodError(message, "score_count")
     return values
 
 

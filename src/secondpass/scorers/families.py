@@ -349,7 +349,7 @@ class Head:
         activation: a function of torch between two matrices, such as ``relu``; None is none.
     """
 
-    weights: Annotated[Sequence[str], OneOrMore(), MinLen(1)]
+    weights: Annotated[Sequence[str], MinLen(1), OneOrMore()]
     position: Literal["first", "last", "mean"] = "first"
     layer: Annotated[int, Ge(0)] | None = None
     activation: Literal["relu", "gelu", "tanh", "silu"] | None = None

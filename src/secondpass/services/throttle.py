@@ -1,21 +1,28 @@
-"""How fast a service is asked: by what it says of its rate limit, and by what it rejects.
+"""When a service is asked: by what it says of its rate limit, and by what it rejects.
 
 Nothing is limited until the service rejects a request (429) or says that none is left. From then
-on, requests are spaced by a rate: first that at which the service has answered lately. It grows
-fast until the second rejection, and slowly from then on; each rejection lowers it, at least to the
-rate at which the service has answered since the one before (additive increase, multiplicative
-decrease). Times are those of ``time.monotonic()``; tests pass their own.
+on, requests are sent in the order in which they came, spaced by a rate: first that at which the
+service has answered lately. It grows fast until the second rejection, and slowly from then on; each
+rejection lowers it, at least to the rate at which the service has answered since the one before
+(additive increase, multiplicative decrease). Times are those of ``time.monotonic()``; tests pass
+their own.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import re
 import time
-from collections import deque
-from collections.abc import Mapping
+from bisect import insort
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from secondpass.concurrency.lazy import PerObject
 from secondpass.concurrency.locks import fork_lock
@@ -26,8 +33,10 @@ _GROWTH = 0.01  # growth of the rate per second, more the longer nothing is reje
 _FASTER = 5.0  # seconds after which it grows twice as fast
 _FAST = 0.7  # the same until the second rejection
 _LOWEST = 0.2  # requests per second at the least
-_WINDOW = 2.0  # seconds over which answers are counted
-_BURST = 0.25  # seconds of requests that may be sent at once after a pause
+_WINDOW = 2.0  # seconds after which an answer before the first rejection weighs 1/e
+_BURST = 0.25
+"""Seconds of requests that may be sent at once after a time without any; the longest pause after a
+rejection; and how late a request may be for its place."""
 LONGEST = 30.0
 """Seconds. A longer pause that a service asks for is not waited for."""
 _FORGOTTEN = 600.0  # seconds without a rejection after which the rate is not limited any more
@@ -87,89 +96,261 @@ def _seconds(text: str | None, now: float) -> float | None:
     return max(0.0, number - now) if number > _EPOCH else number
 
 
+class _Place(NamedTuple):
+    """When a request may be sent, and the rate from then on: requests per second, or None."""
+
+    at: float
+    rate: float | None
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request in the queue of a service. Times are values of ``time.monotonic()``.
+
+    As a context manager, it leaves the queue at the end.
+    """
+
+    throttle: Throttle
+    number: int  # of its question; the lowest is next
+    latest: float  # when it has to be sent
+    place: _Place
+    late: bool = False  # whether it cannot be sent in time; then it has left the queue
+    wake: Callable[[], object] = lambda: None
+    """Called, in any thread, when its place is earlier than before, or when it is late."""
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.throttle.leave(self, time.monotonic())
+
+
+_numbers = itertools.count()
+
+
 class Throttle:
-    """The rate of requests to one service, of all threads and event loops."""
+    """The queue of requests to one service, of all threads and event loops.
+
+    Every request takes a ticket, whose place is the time at which it may be sent. The order of
+    places is that of the numbers of tickets. Places are planned again when the service rejects a
+    request, and when a request leaves the queue without being sent: those behind it move up. A
+    request that misses its place, because its event loop was busy or has stopped, is out of the
+    queue until it asks again. So it delays no other.
+    """
 
     def __init__(self) -> None:
-        self.rate: float | None = None  # requests per second; None while it is not limited
-        self._settled = False
         self._lock = fork_lock()
-        self._next = 0.0
-        self._resumes = 0.0
-        self._rejected = 0.0
-        self._grown = 0.0
-        self._answers: deque[float] = deque(maxlen=10_000)
+        self._process = os.getpid()
+        self._queue: list[Ticket] = []
+        self._sent = _Place(-math.inf, None)
+        """The last place of a request that was sent; after a rejection, that before the next."""
+        self._end = self._sent
+        """The last place of the queue."""
+        self._resumes = -math.inf
+        self._settled = False
+        self._rejected = -math.inf
+        self._answers = 0.0
+        """Number since the last rejection; before the first one, those of long ago weigh less."""
+        self._answers_since = math.inf
+        self._answered = -math.inf
 
-    def pause(self, now: float) -> float:
-        """Seconds to wait before the next request; 0: it may be sent, and is counted."""
+    @property
+    def rate(self) -> float | None:
+        """Requests per second; None while it is not limited."""
+        return self._sent.rate
+
+    def enter(self, now: float, latest: float = math.inf, number: int | None = None) -> Ticket:
+        """Take a ticket.
+
+        Args:
+            now: the time.
+            latest: when the request has to be sent. The ticket is late if its place is later.
+            number: that of an earlier ticket, if the question was asked before: it goes before
+                questions that came after it.
+        """
         with self._lock:
-            if now < self._resumes:
-                return self._resumes - now
-            if self.rate is None:
-                return 0.0
-            if now - self._rejected > _FORGOTTEN:
-                self.rate = None
-                return 0.0
-            slow = min(_FAST, _GROWTH * (1 + (now - self._rejected) / _FASTER))
-            growth = slow if self._settled else _FAST
-            self.rate *= 1 + growth * min(now - self._grown, 1.0)
-            self._grown = now
-            self._next = max(self._next, now - _BURST)
-            if now < self._next:
-                return self._next - now
-            self._next += 1 / self.rate
-            return 0.0
+            if self._process != os.getpid():  # the parent's requests do not exist here
+                self._process, self._queue, self._end = os.getpid(), [], self._sent
+            if self.rate is not None and now - self._rejected > _FORGOTTEN:
+                self._sent = self._end = _Place(now, None)
+                self._answers, self._answers_since = 0.0, math.inf
+            while self._queue and _is_missed(self._queue[0], now):
+                self._queue.pop(0)
+            number = next(_numbers) if number is None else number
+            ticket = Ticket(self, number, latest, _Place(now, None))
+            self._add(ticket, now)
+            return ticket
+
+    def pause(self, ticket: Ticket, now: float) -> float:
+        """Seconds until the request may be sent: 0 if it may be sent now, infinity if it is late.
+
+        Ask again after that time, and when the ticket was woken.
+        """
+        with self._lock:
+            if self.rate is not None and not ticket.late and _is_missed(ticket, now):
+                self._remove(ticket)
+                ticket.place = _Place(now, None)
+                self._add(ticket, now)
+            return math.inf if ticket.late else max(0.0, ticket.place.at - now)
+
+    def use(self, ticket: Ticket) -> None:
+        """The request is sent."""
+        with self._lock:
+            self._remove(ticket)
+            self._sent = max(self._sent, ticket.place, key=attrgetter("at"))
+
+    def leave(self, ticket: Ticket, now: float) -> None:
+        """Return a ticket that was not used; no effect otherwise."""
+        with self._lock:
+            if self._remove(ticket):
+                self._plan(now)
 
     def answered(self, now: float) -> None:
         """Count a request that the service did not reject."""
         with self._lock:
-            self._answers.append(now)
+            self._answers = self._answers_at(now) + 1
+            self._answers_since = min(self._answers_since, now)
+            self._answered = now
 
     def rejected(self, sent: float, now: float, retry_after: float | None = None) -> None:
         """Lower the rate, unless that was done since the request was sent."""
         with self._lock:
             self._wait(now, retry_after)
-            if sent < self._rejected:
-                return
-            start = now - _WINDOW if self.rate is None else self._rejected
-            if self._answers:
-                start = max(start, self._answers[0])
-            measured = sum(time >= start for time in self._answers) / max(now - start, 1.0)
-            self._settled = self.rate is not None
-            if self.rate is None:
-                self.rate = max(1.0, measured)
-            else:
-                lower = self.rate * _SHARE
-                self.rate = min(lower, measured) if now - start >= 1 and measured else lower
-            self.rate = max(self.rate, _LOWEST)
-            self._rejected = self._grown = self._next = now
+            if sent >= self._rejected:
+                rate = max(self._lower_rate(now), _LOWEST)
+                at = now + min(1 / rate, _BURST) - 1 / rate
+                if self.rate is not None:
+                    at = max(at, self._sent.at)
+                self._settled = self.rate is not None
+                self._sent = _Place(at, rate)
+                self._rejected = self._answers_since = now
+                self._answers = 0.0
+            self._plan(now)
+            _remember(self, now)
 
     def note(self, headers: Mapping[str, str], now: float) -> None:
         """Wait with further requests if the headers of a response say that none is left."""
         if (seconds := reset_seconds(headers)) is not None:
             with self._lock:
                 self._wait(now, seconds)
+                self._plan(now)
+                _remember(self, now)
 
     def _wait(self, now: float, seconds: float | None) -> None:
         if seconds is not None and seconds <= LONGEST:
             self._resumes = max(self._resumes, now + seconds)
 
+    def _answers_at(self, now: float) -> float:
+        if self.rate is not None:
+            return self._answers
+        return self._answers * math.exp((self._answered - now) / _WINDOW)
+
+    def _lower_rate(self, now: float) -> float:
+        """The rate after a rejection."""
+        seconds = now - min(self._answers_since, now)
+        if self.rate is None:
+            window = _WINDOW * (1 - math.exp(-max(seconds, 1.0) / _WINDOW))
+            return max(1.0, self._answers_at(now) / window)
+        lower = self.rate * _SHARE
+        return min(lower, self._answers / seconds) if seconds >= 1 and self._answers else lower
+
+    # ------------------------------------------------------------------ places
+
+    def _add(self, ticket: Ticket, now: float) -> None:
+        """Give a ticket its place, unless that is too late for it."""
+        if self._queue and ticket.number < self._queue[-1].number:
+            insort(self._queue, ticket, key=attrgetter("number"))
+            self._plan(now)
+            return
+        ticket.place = self._following(self._end, now)
+        ticket.late = ticket.place.at >= ticket.latest
+        if not ticket.late:
+            self._queue.append(ticket)
+            self._end = ticket.place
+
+    def _remove(self, ticket: Ticket) -> bool:
+        """Take a ticket out of the queue; False if it is not there."""
+        try:
+            self._queue.remove(ticket)
+        except ValueError:
+            return False
+        return True
+
+    def _plan(self, now: float) -> None:
+        """Give all tickets new places; those that missed theirs leave the queue."""
+        place, queue = self._sent, []
+        for ticket in list(self._queue):
+            if _is_missed(ticket, now):
+                continue
+            before, ticket.place = ticket.place, self._following(place, now)
+            ticket.late = ticket.place.at >= ticket.latest
+            if not ticket.late:
+                queue.append(ticket)
+                place = ticket.place
+            if ticket.late or ticket.place.at < before.at:
+                ticket.wake()
+        self._queue, self._end = queue, place
+
+    def _following(self, place: _Place, now: float) -> _Place:
+        """The place after another one. The rate grows between them."""
+        if place.rate is None:
+            return _Place(max(now, self._resumes), None)
+        at = max(place.at + 1 / place.rate, now - _BURST, self._resumes)
+        slow = min(_FAST, _GROWTH * (1 + (at - self._rejected) / _FASTER))
+        growth = slow if self._settled else _FAST
+        return _Place(at, place.rate * (1 + growth * min(at - place.at, 1.0)))
+
+
+def _is_missed(ticket: Ticket, now: float) -> bool:
+    return ticket.place.at < now - _BURST
+
 
 THROTTLE: ContextVar[Throttle | None] = ContextVar("secondpass_throttle", default=None)
 """That of the request that is sent in this context."""
 
-_throttles: dict[Any, Throttle] = {}
-_throttle_of_object = PerObject(Throttle).value
+_lock = fork_lock()
+_throttles: WeakValueDictionary[Any, Throttle] = WeakValueDictionary()
+"""By address, model and key of a service."""
+_remembered: dict[Throttle, float] = {}
+"""Those of services that rejected a request lately, with its time, the oldest first: the next
+object that stands for the same service, perhaps one for each ranking, has to know of it."""
+_throttles_of_object: Callable[[object], dict[Any, Throttle]] = PerObject(dict).value
+
+
+def _remember(throttle: Throttle, now: float) -> None:
+    with _lock:
+        _remembered.pop(throttle, None)
+        _remembered[throttle] = now
 
 
 def throttle_of(service: object) -> Throttle:
-    """The throttle of a service: of one address, model and key, or of one object."""
+    """The throttle of a service: of one address, model and key, or of one object.
+
+    It exists as long as an object of the service does, and for ten minutes after a rejection.
+    """
     try:
         origin: Any = getattr(service, "origin", None)
         key = origin, getattr(service, "account", None)
     except BaseException as error:  # a foreign property may raise anything
         reraise_exit(error)
-        origin = None
-    if isinstance(origin, str) and origin:
-        return _throttles.setdefault(key, Throttle())
-    return _throttle_of_object(service)
+        origin = key = None
+    if not (isinstance(origin, str) and origin):
+        key = None
+    held = _throttles_of_object(service)
+    throttle = held.get(key)
+    if throttle is None:
+        if key is not None:
+            held.clear()  # that of a key that is not used any more
+        throttle = held.setdefault(key, Throttle() if key is None else _shared_throttle(key))
+    return throttle
+
+
+def _shared_throttle(key: object) -> Throttle:
+    now = time.monotonic()
+    with _lock:
+        while _remembered and now - next(iter(_remembered.values())) > _FORGOTTEN:
+            del _remembered[next(iter(_remembered))]
+        throttle = _throttles.get(key)
+        if throttle is None:
+            throttle = _throttles[key] = Throttle()
+        return throttle

@@ -1,6 +1,6 @@
 """Settings: the same validation for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.messages import counted, describe, suggestion
 from secondpass.settings.secrets import (
     SECRET,
     OptionalVariables,
@@ -35,6 +35,7 @@ __all__ = [
     "Variables",
     "changed",
     "configurable",
+    "counted",
     "definition",
     "describe",
     "first_set",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,11 @@ def describe(value: object) -> str:
     return with_article(kind.__name__)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def suggestion(word: str, known: Sequence[str]) -> str:
     """``; did you mean 'x'?`` if a known word is similar, else the list of known words."""
     import difflib
@@ -63,15 +69,37 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
         elif kind == "sequence_str":
             problems.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
         else:
-            problems.append(Problem(path, _reworded(detail["msg"], detail["input"])))
+            message = reworded(detail["msg"])
+            if kind not in _WITH_SIZE:
+                message += f", not {describe(detail['input'])}"
+            problems.append(Problem(path, message))
     return problems
 
 
-def _reworded(message: str, value: object) -> str:
-    """A message of pydantic as a continuation of the setting's name."""
-    message = message.removeprefix("Value error, ")
-    if message.startswith("Value should have"):  # it says how many there are
-        return message.replace("Value should", "must").replace(" after validation", "")
-    message = message.replace("Input should", "must").replace("String should", "must")
-    message = message.replace("must be an instance of Sequence", "must be a list")
-    return f"{message}, not {describe(value)}"
+_WITH_SIZE = frozenset({"too_short", "too_long"})
+"""Types of pydantic's errors whose message says what the value has."""
+_WORDS = {
+    "an instance of Sequence": "a list",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a string",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a mapping",
+    "a valid list": "a list",
+    "a valid tuple": "a list",
+    " after validation": "",
+}
+
+
+def reworded(message: str) -> str:
+    """A message of pydantic in plain words, as a continuation of the setting's name."""
+    for prefix in ("Value error, ", "Assertion failed, "):
+        message = message.removeprefix(prefix)
+    if "unicode" in message:
+        return "must be Unicode"
+    message = re.sub(r", (?:unable to (?:parse|interpret)|got a number) .*", "", message)
+    message = re.sub(r"^[A-Z]\w+ should ", "must ", message)
+    message = "is required" if message == "Field required" else message
+    for word, plain in _WORDS.items():
+        message = message.replace(word, plain)
+    return message

@@ -20,7 +20,7 @@ from secondpass.ranking.shared import (
     precision_of,
     rerank_scores_alone,
 )
-from secondpass.settings import changed, describe
+from secondpass.settings import changed, counted, describe
 from secondpass.settings.shared import dump_settings, read
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept, threshold
@@ -163,7 +163,9 @@ def calibrate(
     notes += _notes(nothing, pointwise, estimated=not pointwise and without is None)
     if configured.depth is None or depth < configured.depth:
         judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
-        notes.append(f"lists have {depth:,} candidates at most, and the reranker judges {judged}")
+        notes.append(
+            f"lists have {counted(depth, 'candidate')} at most, and the reranker judges {judged}"
+        )
     candidates = sum(len(sample.rerank) for sample in by_query.values())
     kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
     return Calibration(

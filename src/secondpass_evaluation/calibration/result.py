@@ -10,6 +10,7 @@ from typing import Any
 
 from secondpass import NotSerializableError, Problem, __version__
 from secondpass.ranking.shared import Fit, Floor, Probabilities
+from secondpass.settings import counted
 from secondpass.settings.shared import dump_settings
 from secondpass_evaluation.calibration.conformal import highest_share
 from secondpass_evaluation.calibration.mapping import MappingFit
@@ -120,9 +121,11 @@ class Calibration:
         """The result in sentences."""
         floor, fit = self.floor, self.fitted
         yield (
-            f"Data: {self.suite}, first stage {self.first_stage}, {fit.queries:,} queries with "
-            f"{fit.documents:,} relevant candidates, of {self.queries:,} queries with "
-            f"{self.candidates:,} candidates."
+            f"Data: {self.suite}, first stage {self.first_stage}, "
+            f"{counted(fit.queries or 0, 'query', 'queries')} with "
+            f"{counted(fit.documents or 0, 'relevant candidate')}, of "
+            f"{counted(self.queries, 'query', 'queries')} with "
+            f"{counted(self.candidates, 'candidate')}."
         )
         yield f"Threshold: {floor.at:.9g} on the {floor.on} score. Bound: {self.bound}."
         yield (

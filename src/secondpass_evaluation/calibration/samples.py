@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from secondpass import InputError, Ranked, Ranking, Report
 from secondpass.ranking.shared import FloorOn, Per
+from secondpass.settings import counted
 from secondpass_evaluation.calibration.conformal import fewest, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of
@@ -87,13 +88,14 @@ def samples(
     notes = []
     if skipped:
         notes.append(
-            f"skipped by `when`, left out: {skipped} of {len(rankings)} queries; the bound is for "
-            "the others"
+            f"skipped by `when`, left out: {skipped} of "
+            f"{counted(len(rankings), 'query', 'queries')}; the bound is for the others"
         )
     for what, reports in left_out.items():
         if reports:
             notes.append(
-                f"{what}, left out: {len(reports)} of {len(rankings)} queries ({_causes(reports)})"
+                f"{what}, left out: {len(reports)} of "
+                f"{counted(len(rankings), 'query', 'queries')} ({_causes(reports)})"
             )
     return by_query, notes
 

@@ -19,6 +19,7 @@ from secondpass.cli.shared import (
     print_json,
     result_console,
 )
+from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 
 if TYPE_CHECKING:
@@ -162,9 +163,10 @@ def _print(result: Drift, *, details: bool) -> None:
 
 def _verdict(result: Drift) -> str:
     """A change in words."""
-    compared = f"{result.before:,} rankings before, {result.after:,} after"
+    compared = f"{counted(result.before, 'ranking')} before, {result.after:,} after"
     if not result.alarms:
-        return f"No change was found ({compared}, {len(result.changes)} comparisons)."
+        comparisons = counted(len(result.changes), "comparison")
+        return f"No change was found ({compared}, {comparisons})."
     subjects = list(dict.fromkeys(change.subject for change in result.alarms))
     if len(subjects) > 1:
         subjects[-2:] = [f"{subjects[-2]} and {subjects[-1]}"]

@@ -8,7 +8,6 @@ from secondpass.asking.shared import Expected, total
 from secondpass.cli.shared import (
     NOTE,
     TOKENS,
-    counted,
     info,
     on_terminal,
     one_line,
@@ -19,6 +18,7 @@ from secondpass.cli.shared import (
     use_record,
     warn,
 )
+from secondpass.settings import counted
 from secondpass_evaluation.dry_run import ExpectedComparison
 
 
@@ -48,7 +48,9 @@ def print_expected(expected: ExpectedComparison) -> None:
         info(f"{one_line(name)} will ask {one_line(use.model)}: {_sentence(use)}")
     if len(rows) > 1:
         info(f"in total: {_sentence(total(use for _, use in rows))}")
-    sample = f"; from {expected.sampled:,} rankings of each system" if expected.sampled else ""
+    sample = (
+        f"; from {counted(expected.sampled, 'ranking')} of each system" if expected.sampled else ""
+    )
     info(f"{TOKENS}{sample}")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from secondpass.cli.shared import fail, one_line, write
+from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 
 _SUITE = ("corpus.jsonl", "queries.jsonl", "qrels.tsv")
@@ -50,4 +51,5 @@ def example(
     records = [{"id": one.id, "text": one.text, "score": one.score} for one in found]
     write_lines(into / "found.jsonl", [to_json(record) + "\n" for record in records])
     questions = len(texts["queries.jsonl"].splitlines())
-    write(one_line(f"{into}: {len(pages)} documents, {questions} judged questions") + "\n")
+    size = f"{counted(len(pages), 'document')}, {counted(questions, 'judged question')}"
+    write(one_line(f"{into}: {size}") + "\n")

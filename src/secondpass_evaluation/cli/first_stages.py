@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass import Candidate
 from secondpass.cli.shared import fail, info, warn
 from secondpass.formats.shared import atomic_write
+from secondpass.settings import counted
 from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import Embedder
@@ -47,7 +48,7 @@ def warn_of_skipped(skipped: Mapping[str, str]) -> None:
     for name, reason in [*skipped.items()][:_MAX_SKIPPED]:
         warn(f"skipped: {name} {reason}")
     if len(skipped) > _MAX_SKIPPED:
-        warn(f"skipped: {len(skipped) - _MAX_SKIPPED} more files (--json lists all)")
+        warn(f"skipped: {counted(len(skipped) - _MAX_SKIPPED, 'more file')} (--json lists all)")
 
 
 def read_passages(corpus: Path | None, passage_size: int) -> Path | list[Candidate] | None:
@@ -79,7 +80,7 @@ class CachedEmbedder:
         path = self.folder / f"vectors-{_hash(self.name, texts)}.npy"
         cached = _read(path, len(texts))
         if cached is not None:
-            info(f"vectors: {len(texts):,} texts, read from {path}")
+            info(f"vectors: {counted(len(texts), 'text')}, read from {path}")
             return cached
         vectors = self.embedder.embed(texts)
         try:
@@ -89,7 +90,7 @@ class CachedEmbedder:
         except OSError as error:
             warn(f"{path}: cannot cache the vectors ({error.strerror or type(error).__name__})")
         else:
-            info(f"vectors: {len(texts):,} texts, cached in {path}")
+            info(f"vectors: {counted(len(texts), 'text')}, cached in {path}")
         return vectors
 
 

@@ -11,7 +11,6 @@ import typer
 from secondpass import Candidate, MissingExtraError, Reranker, Stored
 from secondpass.cli.shared import (
     AsJson,
-    counted,
     info,
     one_line,
     print_json,
@@ -20,6 +19,7 @@ from secondpass.cli.shared import (
     write,
 )
 from secondpass.config import preset
+from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
@@ -128,7 +128,7 @@ def index(
         return
     text = _summary(built)
     if stored is not None:
-        text += f"; {stored.encoded:,} passages stored, {stored.known:,} before"
+        text += f"; {counted(stored.encoded, 'passage')} stored, {stored.known:,} before"
     write(one_line(f"{into}: {text}") + "\n")
 
 

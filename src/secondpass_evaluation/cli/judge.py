@@ -17,7 +17,6 @@ from secondpass.cli.shared import (
     USAGE_ERROR,
     DryRun,
     RerankerOptions,
-    counted,
     escaped,
     fail,
     grouped,
@@ -32,6 +31,7 @@ from secondpass.cli.shared import (
 )
 from secondpass.config import load
 from secondpass.ranking.shared import asks
+from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.suite_options import (
@@ -305,7 +305,8 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
     if judgements.stopped:
         warn(judgements.stopped)
     if mark.ungraded:
-        warn(f"{mark.ungraded:,} documents have no grade; --resume asks again about them")
+        documents = counted(mark.ungraded, "document")
+        warn(f"without a grade: {documents}; --resume asks again about them")
     if as_json:
         names = "model", "template", "sampled_from", "queries", "documents", "ungraded"
         print_json(
@@ -322,8 +323,9 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in mark.grades.items())
     cost = "" if judgements.cost is None else f", cost {judgements.cost:.4g}"
     write(
-        f"{one_line(mark.model)} judged {mark.documents:,} documents of {mark.queries:,} of "
-        f"{mark.sampled_from:,} queries: {grades}\n{judgements.calls:,} calls{cost}\n"
+        f"{one_line(mark.model)} judged {counted(mark.documents, 'document')} of "
+        f"{mark.queries:,} of {counted(mark.sampled_from, 'query', 'queries')}: {grades}\n"
+        f"{counted(judgements.calls, 'call')}{cost}\n"
     )
     if not any(grade for grade in mark.grades):
         warn("no document is judged relevant, so these judgements cannot measure anything")
@@ -341,7 +343,7 @@ def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
         review = Review(folder)
         order = review.order[:count]
         if len(order) < count:
-            warn(f"--ask {count}: there are {len(review.order)} queries")
+            warn(f"--ask {count}: the folder has {counted(len(review.order), 'query', 'queries')}")
         if any(review.open_documents(query) for query in order):
             try:
                 _ask(review, order)
@@ -416,6 +418,7 @@ def _summarize(review: Review, *, as_json: bool) -> None:
     if agreement is not None:
         kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: as by chance)"
     write(f"a person has judged {counted(documents, 'document')}{kappa}\n")
-    write(f"{complete:,} of {len(review.order):,} queries are complete\n")
+    queries = counted(len(review.order), "query", "queries")
+    write(f"complete: {complete:,} of {queries}\n")
     if complete < fewest_queries():
         write(f"correcting the figures needs {fewest_queries()} or more complete queries\n")

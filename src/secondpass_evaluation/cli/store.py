@@ -12,7 +12,6 @@ from secondpass import Reranker
 from secondpass.cli.shared import (
     AsJson,
     RerankerOptions,
-    counted,
     fail,
     grouped,
     one_line,
@@ -20,6 +19,7 @@ from secondpass.cli.shared import (
     progress_bars,
     write,
 )
+from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize

@@ -13,7 +13,7 @@ from secondpass import Candidate, CandidateLike, InputError, Ranking
 from secondpass.asking.shared import Expected
 from secondpass.formats.shared import AnyPath, check_numbers, write_lines
 from secondpass.ranking.shared import well_formed
-from secondpass.settings import describe
+from secondpass.settings import counted, describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import now
 from secondpass_evaluation.first_stages import FirstStage, Retriever
@@ -239,7 +239,7 @@ def _graded(
         spent += math.fsum(_cost(system, query, ranking) for query, ranking in done.items())
     if len(rankings) == len(pools):
         return rankings, ""
-    counts = f"{len(rankings)} of {len(pools)} queries"
+    counts = f"{len(rankings):,} of {counted(len(pools), 'query', 'queries')}"
     return rankings, f"the budget of {budget:g} was spent after {counts}"
 
 

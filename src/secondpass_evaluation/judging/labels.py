@@ -22,6 +22,7 @@ from secondpass.formats.shared import (
     uncompressed_name,
     write_lines,
 )
+from secondpass.settings import counted
 from secondpass_evaluation.reading import Qrels, read_qrels
 from secondpass_evaluation.significance import fewest_queries
 
@@ -71,8 +72,8 @@ class JudgedBy:
             return ""
         total = self.documents + self.ungraded
         return (
-            f"{self.ungraded:,} of {total:,} documents of the pools, {self.ungraded / total:.1%}, "
-            "have no grade and count as not relevant"
+            f"{self.ungraded:,} of {counted(total, 'document')} of the pools, "
+            f"{self.ungraded / total:.1%}, have no grade and count as not relevant"
         )
 
     @property

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from secondpass.markup import clean
+from secondpass.settings import counted
 from secondpass_evaluation.report.tables import corrected, overview, tables
-from secondpass_evaluation.report.text import NONE, Table, counted, listed
+from secondpass_evaluation.report.text import NONE, Table, listed
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData
 

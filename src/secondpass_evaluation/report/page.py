@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from secondpass.markup import clean
+from secondpass.settings import counted
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.report import charts, svg
 from secondpass_evaluation.report.tables import settings_table, tables
@@ -22,7 +23,6 @@ from secondpass_evaluation.report.text import (
     Column,
     Table,
     Tone,
-    counted,
     interval,
     milliseconds,
     row,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from secondpass.settings import counted
 from secondpass_evaluation.report.text import (
     NONE,
     SYSTEM,
@@ -114,7 +115,7 @@ def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
         *("corrected difference", "interval of the difference"),
     )
     notes = [
-        f"A model has judged all {item.mean.queries:,} queries, and a person "
+        f"A model has judged all {counted(item.mean.queries, 'query', 'queries')}, and a person "
         f"{item.mean.people:,} of them, by which the figures are corrected. Intervals are of "
         f"{item.mean.confidence:.0%}; the person's is that of the person's judgements alone."
         for item in items[:1]
@@ -202,13 +203,14 @@ def costs(comparison: ComparisonData) -> Table:
         )
         if cost.cached:
             more.append(
-                f"{result.name}: {cost.cached:,} answers came from a response cache, so its times, "
-                "calls, tokens and cost are too low."
+                f"{result.name}: {counted(cost.cached, 'answer')} came from a response cache, so "
+                "its times, calls, tokens and cost are too low."
             )
         if cost.skipped:
             more.append(
                 f"{result.name}: the pass was skipped, or made shorter, for {cost.skipped:,} of "
-                f"{len(cost.seconds):,} queries, which saved {cost.saved_pairs:,} pairs."
+                f"{counted(len(cost.seconds), 'query', 'queries')}, which saved "
+                f"{counted(cost.saved_pairs, 'pair')}."
             )
         if cost.units is not None and cost.units_per_query is not None:
             more.append(

@@ -66,11 +66,6 @@ def interval(low: float | None, high: float | None, sign: str = "+") -> str:
     return NONE if low is None or high is None else f"{low:{sign}.4f} to {high:{sign}.4f}"
 
 
-def counted(count: int, singular: str, plural: str) -> str:
-    """A number and its noun."""
-    return f"{count:,} {singular if count == 1 else plural}"
-
-
 def listed(items: list[str]) -> str:
     """The items as ``a, b and c``."""
     *most, last = items

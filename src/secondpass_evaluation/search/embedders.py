@@ -41,8 +41,7 @@ def embed_checked(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
     vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
-            f"embedder: {len(texts)} texts need vectors of shape ({len(texts)}, d), "
-            f"not {vectors.shape}"
+            f"embedder: must return vectors of shape ({len(texts)}, d), not {vectors.shape}"
         )
     lengths = np.linalg.norm(vectors, axis=1)
     if not np.all(np.abs(lengths - 1) < 0.01):  # also if a length is NaN

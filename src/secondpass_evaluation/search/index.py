@@ -15,6 +15,7 @@ from typing import Any
 from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath
 from secondpass.ranking.shared import WORDS_VERSION
+from secondpass.settings import counted
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
@@ -66,7 +67,7 @@ class Index(HybridRetriever):
             self.embedder.embed([""])
 
     def __repr__(self) -> str:
-        return f"<Index {str(self.folder)!r}, {len(self.corpus)} passages>"
+        return f"<Index {str(self.folder)!r}, {counted(len(self.corpus), 'passage')}>"
 
 
 def open_index(

@@ -130,7 +130,13 @@ def build_index(
     if has_folder:
         report("checking the index", 1, 1)
     if old is not None and is_current:
-        if {*os.listdir(folder)} - {MANIFEST, LOCK, old.manifest["folder"], *STORE_FILES}:
+        if {*os.listdir(folder)} - {
+            MANIFEST,
+            LOCK,
+            UNFINISHED,
+            old.manifest["folder"],
+            *STORE_FILES,
+        }:
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         kept = old.manifest["counts"]["vectors"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from secondpass import InputError
 from secondpass.formats.shared import AnyPath
 from secondpass.ranking.shared import Blend
+from secondpass.settings import counted
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.reading import Run
@@ -21,7 +22,6 @@ from secondpass_evaluation.report.text import (
     Row,
     Table,
     Tone,
-    counted,
     in_milliseconds,
     interval,
     number,

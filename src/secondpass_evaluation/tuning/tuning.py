@@ -9,7 +9,7 @@ from typing import Any
 from secondpass import InputError
 from secondpass.asking.shared import close_all
 from secondpass.formats.shared import check_numbers
-from secondpass.settings import describe
+from secondpass.settings import counted, describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -299,7 +299,8 @@ def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
         ]
         if counts:
             yield (
-                f"{attempt.name}: of {attempt.statuses.total():,} rankings, {', '.join(counts)}; "
+                f"{attempt.name}: of {counted(attempt.statuses.total(), 'ranking')}, "
+                f"{', '.join(counts)}; "
                 "its figures include these"
             )
 

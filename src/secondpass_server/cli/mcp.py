@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from secondpass.cli.shared import grouped, info
-from secondpass.config import load
 from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels
 from secondpass_server.mcp import check_installed
 
@@ -43,6 +42,7 @@ def mcp(
     """
     check_installed()
     from secondpass_server.mcp.tools import ToolLimits, create_server
+    from secondpass_server.rerankers import load_all
 
     limits = ToolLimits(
         bounds.max_candidates,
@@ -52,7 +52,7 @@ def mcp(
     )
     served = models.read()
     if transport is Transport.stdio:
-        server = create_server({name: load(value) for name, value in served.items()}, limits)
+        server = create_server(load_all(served), limits)
         server.run("stdio")
         return
     from secondpass_server.http.server import Plan
@@ -62,7 +62,7 @@ def mcp(
 
     settings = ServerSettings(**keys.settings())
     settings.check_host(host)
-    server = create_server({name: load(value) for name, value in served.items()}, limits)
+    server = create_server(load_all(served), limits)
     application = http.create_app(server, settings, host)
     plan = Plan(served, settings, host=host, port=port, drain=0.0, grace=_GRACE)
     listening = plan.bind()

@@ -30,6 +30,7 @@ from secondpass.scorers.shared import (
     read_facts,
     recognise,
 )
+from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_server.exporting.agreement import (
     TOP,
@@ -270,7 +271,7 @@ def _check_finite(lists: Sequence[Sequence[float]], whose: str) -> None:
     count = sum(not math.isfinite(score) for score in scores)
     if count:
         raise ExportError(
-            f"refused: {count} of {whose} {len(scores)} scores are NaN or infinite; "
+            f"refused: of {whose} {counted(len(scores), 'score')}, NaN or infinite are {count}; "
             "nothing was written"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from secondpass import Ranking
+from secondpass.settings import counted
 
 
 class RequestError(Exception):
@@ -37,7 +38,9 @@ class TooManyTextsError(RequestError):
     def __init__(self, field: str, count: int, most: int) -> None:
         self.count = count
         self.most = most
-        super().__init__(None, f"{field}: has {count} texts; at most {most} are accepted")
+        super().__init__(
+            None, f"{field}: has {counted(count, 'text')}; at most {most} are accepted"
+        )
 
 
 class IncompleteError(RequestError):

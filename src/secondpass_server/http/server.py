@@ -18,13 +18,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from secondpass import ConfigurationError
-from secondpass.config import load
 from secondpass.ranking.shared import log, log_exception
 from secondpass.settings import changed
 from secondpass_server.http.application import create_app
 from secondpass_server.http.metrics import Metrics
 from secondpass_server.http.service import Service
 from secondpass_server.http.settings import ServerSettings
+from secondpass_server.rerankers import load_all
 
 HEAD_SECONDS = 10.0
 """Seconds in which the head of a request must arrive. uvicorn itself has no limit."""
@@ -268,8 +268,7 @@ class Plan:
 
     def application(self) -> Any:
         """The application with the rerankers of the configurations."""
-        rerankers = {name: load(config) for name, config in self.configurations.items()}
-        return create_app(rerankers, self.settings)
+        return create_app(load_all(self.configurations), self.settings)
 
     def bind(self) -> socket.socket:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,11 +12,12 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secondpass import (
     Candidate,
     ConfigurationError,
+    Problem,
     Ranked,
     Ranking,
     Reranker,
@@ -28,6 +29,7 @@ from secondpass.adapters.shared import without_messages
 from secondpass.asking.shared import aclose_all
 from secondpass.ranking.shared import CallOptions, log_exception, log_issues
 from secondpass.settings import suggestion
+from secondpass.settings.shared import reworded
 from secondpass_server.packing import pack
 
 
@@ -65,8 +67,8 @@ class Outcome(BaseModel):
         "`unchanged` (the order is that of the input)."
     )
     degraded_by: list[str] = Field(
-        description="`fallback` (another method gave the order), `language` (the texts are not "
-        "English) or `original` (for another reason: the order of the input has a weight), "
+        description="`fallback` (another method gave the order), `language` (query or texts are "
+        "not English) or `original` (for another reason: the order of the input has a weight), "
         "`doubtful` (the model may be unfit), `stage` (a part of the method failed)."
     )
     method: str | None = Field(description="What gave the order; null if nothing did.")
@@ -227,11 +229,39 @@ def create_server(
 
 def _tool(function: Callable[..., Any]) -> Tool:
     """The tool of a function. Errors name wrong arguments without their values."""
-    tool = Tool.from_function(function, annotations=_READ_ONLY)
+    tool = _PlainTool.from_function(function, annotations=_READ_ONLY)
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["hide_input_in_errors"] = True
     arguments.model_rebuild(force=True)
     return tool
+
+
+class _PlainTool(Tool):
+    """A tool whose errors about arguments are in plain words."""
+
+    async def run(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await super().run(*arguments, **options)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            problems = "; ".join(_problems(error.__cause__))
+            raise ToolError(f"Error executing tool {self.name}: {problems}") from None
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    """What is wrong with the arguments, without their values."""
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    for detail in details:
+        *place, last = detail["loc"]
+        message = reworded(detail["msg"])
+        if last == "str" and place:  # one of the two forms of a document
+            continue
+        if last == Document.__name__:
+            path, message = place, "must be a string, or an object with 'text'"
+        else:
+            path = [step for step in detail["loc"] if step != Document.__name__]
+        yield str(Problem(tuple(path), message))
 
 
 @dataclass(frozen=True)
@@ -283,7 +313,9 @@ class _Tools:
     ) -> Explained:
         """Explain why one document has its rank: how it was retrieved, scored, blended, moved."""
         if index >= len(documents):
-            raise ToolError(f"index: there are {len(documents)} documents, so it must be lower")
+            raise ToolError(
+                f"index: must be lower than {len(documents):,}, the number of documents"
+            )
         ranking = await self._ranking(query, documents, None, instruction, model)
         explanation = ranking.explain(position=index)
         return Explained(

@@ -56,8 +56,9 @@ def test_many_requests_match_the_library_in_order(secondpass, write, batch):
 
 @pytest.mark.parametrize(("options", "missing"), [((), "query"), (("-q", "x"), "candidate")])
 def test_an_empty_file_is_no_success(secondpass, write, options, missing):
-    told = secondpass(*LEXICAL, write("empty.jsonl", ""), *options)
-    assert (told.code, f"there is no {missing} in the input" in told.flat) == (1, True)
+    empty = write("empty.jsonl", "")
+    told = secondpass(*LEXICAL, empty, *options)
+    assert (told.code, f"{empty}: there is no {missing} in the input" in told.flat) == (1, True)
 
 
 @pytest.mark.parametrize(

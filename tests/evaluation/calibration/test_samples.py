@@ -36,7 +36,7 @@ def test_a_note_names_why_degraded_rankings_are_left_out():
     reranker = Reranker(ByTable(score_pairs=failing), fallback=["lexical"])
     ranking = reranker.rerank("owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}])
     assert samples({"q": ranking}, {"q": {}}, {"q": "owl"}) == ({}, [
-        "with degraded rankings, left out: 1 of 1 queries "
+        "with degraded rankings, left out: 1 of 1 query "
         "(status degraded by fallback: 1, issue scorer_raised: 1)"
     ])  # fmt: skip
 
@@ -55,7 +55,7 @@ def test_skipped_rankings_are_left_out_and_named():
     ranking = skipping.rerank("owl", [{"id": "a", "text": "an owl"}])
     found, notes = samples({"q": ranking}, {"q": {"a": 1}}, {"q": "owl"})
     assert found == {}
-    assert notes == ["skipped by `when`, left out: 1 of 1 queries; the bound is for the others"]
+    assert notes == ["skipped by `when`, left out: 1 of 1 query; the bound is for the others"]
 
 
 LISTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=20, max_size=60)

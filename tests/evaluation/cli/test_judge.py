@@ -77,7 +77,7 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     told = call("--json")
     assert told.code == 0, told.err
     ungraded = json.loads(told.out)["ungraded"]
-    assert f"{ungraded} documents have no grade; --resume asks again" in told.flat
+    assert f"without a grade: {ungraded} documents; --resume asks again" in told.flat
     provider.play(grading)
     again = json.loads(call("--resume", "--json").out)
     assert (again["documents"], again["ungraded"]) == (24, 0)
@@ -252,7 +252,7 @@ def test_judgements_are_counted_by_grade(capsys):
     ]
     assert printed.err.splitlines() == [
         "warning: the budget was spent",
-        "warning: 1,500 documents have no grade; --resume asks again about them",
+        "warning: without a grade: 1,500 documents; --resume asks again about them",
     ]
 
 

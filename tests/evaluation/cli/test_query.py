@@ -225,7 +225,7 @@ def test_a_list_that_is_not_english_was_not_reranked_by_a_fallback(index_of, sec
     options = ("--corpus", "index", "--lexical", "--rerank", "--preset", "embedded")
     told = secondpass("query", "Wann wurde der Leuchtturm auf der Insel gebaut?", *options)
     assert json.loads(told.out)["report"]["degraded_by"] == ["language"]
-    assert told.err.startswith("warning: the texts are not English, so the original order has a ")
+    assert told.err.startswith("warning: query or texts are not English, so the original order ")
     assert "fallback" not in told.err
 
 

@@ -50,7 +50,7 @@ def test_queries_are_asked_about_in_their_random_order(ask, answers):
         "query 2 of 2, document 2 of 2",
     ]
     assert "plums text a Grade" in told.flat
-    assert "2 of 3 queries are complete" in told.out
+    assert "complete: 2 of 3 queries" in told.out
 
 
 def test_a_document_that_has_an_answer_is_not_asked_about_again(ask, answers):
@@ -99,15 +99,15 @@ def test_ctrl_c_keeps_the_answers(ask, answers, monkeypatch):
         show(*arguments)
 
     monkeypatch.setattr(review, "_show", stopping)
-    assert "0 of 3 queries are complete" in ask(1, b"3", b"0").out
+    assert "complete: 0 of 3 queries" in ask(1, b"3", b"0").out
     assert answers() == [3, None, None, None, None]
 
 
 def test_more_queries_than_there_are(ask):
     told = ask(4, *[b"1"] * 5)
-    assert "warning: --ask 4: there are 3 queries" in told.err
+    assert "warning: --ask 4: the folder has 3 queries" in told.err
     assert "query 3 of 3" in told.err
-    assert "3 of 3 queries are complete" in told.out
+    assert "complete: 3 of 3 queries" in told.out
     assert "warning" not in ask(3).err
 
 
@@ -118,7 +118,7 @@ def test_summary(ask):
     assert ask(3).out.splitlines() == [
         "a person has judged 5 documents; agreement with the model 1.00 (1: always, 0: as by "
         "chance)",
-        "3 of 3 queries are complete",
+        "complete: 3 of 3 queries",
         "correcting the figures needs 6 or more complete queries",
     ]
 

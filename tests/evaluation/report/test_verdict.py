@@ -70,8 +70,8 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
                 degraded_by={"doubtful": 3, "language": 1},
             ),
             IMPROVES,
-            "75.0% were degraded (the texts are not English, so the original order has a weight; "
-            "the model is doubtful) and 0.0% were unchanged.",
+            "75.0% were degraded (query or texts are not English, so the original order has a "
+            "weight; the model is doubtful) and 0.0% were unchanged.",
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),

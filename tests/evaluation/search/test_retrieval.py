@@ -227,7 +227,7 @@ def test_vectors_of_about_length_1_are_usable():
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        ([1.0], "1 texts need vectors of shape (1, d), not (1,)"),
+        ([1.0], "must return vectors of shape (1, d), not (1,)"),
         ([[1.0], [1.0]], "not (2, 1)"),
         ([[3.0]], "every vector must have length 1"),
         ([[0.98]], "every vector must have length 1"),

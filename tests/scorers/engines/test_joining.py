@@ -235,7 +235,7 @@ def test_batches_are_full_while_more_pairs_wait():
     with Calls(model) as calls:
         calls.engine.pace.learn([1], 1e-9)
         for _ in range(5):  # a second a pair: all take longer than there is time
-            calls.engine.admission.learn(8, 8.0)
+            calls.engine.admission.cost.learn(8, 8.0)
         for number in range(4):
             texts = [f"{part:099}" for part in range(30)]
             claim = Claim(time.monotonic() + 50, min_depth=2, pairs=30)

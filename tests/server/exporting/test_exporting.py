@@ -133,7 +133,9 @@ def test_a_score_that_is_not_finite_is_refused(model, monkeypatch, part, score, 
 
     monkeypatch.setattr(exporting, part, Broken)
     before = files(model)
-    with pytest.raises(ExportError, match=rf"refused: \d+ of {whose} 30 scores are NaN or inf"):
+    with pytest.raises(
+        ExportError, match=rf"refused: of {whose} 30 scores, NaN or infinite are \d+"
+    ):
         export(str(model), pairs=PAIRS, force=force)
     assert files(model) == before
 

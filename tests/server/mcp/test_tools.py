@@ -139,16 +139,26 @@ def test_pack():
         ("rerank", asked(documents=["x"] * 5), "documents: there are more than 4"),
         ("rerank", asked(documents=["x", "y" * 51]), r"documents[1]: has more than 50"),
         ("rerank", asked(model="word"), "model: there is no such reranker; did you mean 'words'?"),
-        ("rerank", asked(top_k=0), "top_k"),
-        ("rerank", asked(documents=[{"body": "x"}]), "documents"),
-        ("explain", asked(index=3), "index: there are 3 documents"),
-        ("pack", asked(tokens=0), "tokens"),
-        ("pack", asked(tokens=5, parts="halves"), "parts"),
+        ("rerank", asked(top_k=0), "top_k: must be greater than or equal to 1"),
+        ("rerank", asked(top_k="x"), "top_k: must be a whole number"),
+        ("rerank", asked(documents="x"), "rerank: documents: must be a list"),
+        (
+            "rerank",
+            asked(documents=[3]),
+            "[0]: must be a string, or an object with 'text'",
+        ),
+        ("rerank", asked(documents=[{"id": "x"}]), "rerank: documents[0].text: is required"),
+        ("explain", asked(), "explain: index: is required"),
+        ("explain", asked(index=3), "index: must be lower than 3, the number of documents"),
+        ("pack", asked(tokens=0), "tokens: must be greater than or equal to 1"),
+        ("pack", asked(tokens=5, parts="halves"), "parts: must be 'passages' or 'spans'"),
     ],
 )
 def test_wrong_calls(tool, arguments, expected):
     limits = ToolLimits(documents=4, characters=50, query_characters=100)
-    assert expected in message(call(tool, arguments, limits))
+    told = message(call(tool, arguments, limits))
+    assert expected in told
+    assert not [word for word in ("pydantic", "Arguments", "parse", "\n") if word in told]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from secondpass.services.network import (
     proxy_for,
     unread_certificates,
 )
-from secondpass.settings import registry, variable
+from secondpass.settings import counted, registry, variable
 from secondpass.settings.environment import read
 from secondpass.types import Candidate
 
@@ -102,7 +102,7 @@ def doctor(
         except ConfigurationError as error:
             result["reranker"] = {"runs": False, "reason": str(error)}
     if config is not None:
-        result["reranker"] = _run_reranker(config)
+        result["reranker"] = _run_reranker(config, configured)
     if network:
         result["network"] = check_network(config)
     if model is not None:
@@ -174,11 +174,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
+def _run_reranker(config: Mapping[str, Any], options: RerankerOptions) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
-        configured = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        with options.naming_file():
+            configured = load({**config, "log_level": "debug"})  # issues are printed, not logged
         if configured.cache is not None:
             result["cache"] = _state_of(configured.cache)
         # A cached answer would hide a service that is down.
@@ -234,13 +235,13 @@ def _print(result: Mapping[str, Any]) -> None:
             console.print(line)
         console.print()
     if "reranker" in result:
+        console.print(_reranker_line(result["reranker"]))
         if "cache" in result["reranker"]:
             console.print(Text(one_line(f"response cache: {result['reranker']['cache']}")))
-        console.print(_reranker_line(result["reranker"]))
         for store in result["reranker"].get("stores", ()):
             size = f"{store['bytes'] / 1e6:,.1f} of {store['max_bytes'] / 1e6:,.0f} MB"
             access = "" if store["writable"] else ", which is only read"
-            text = f"store {store['path']}: {store['rows']:,} passages, {size}{access}"
+            text = f"store {store['path']}: {counted(store['rows'], 'passage')}, {size}{access}"
             console.print(Text(one_line(text)))
         console.print()
     if "network" in result:

@@ -25,7 +25,7 @@ from secondpass.config import load
 from secondpass.errors import SecondPassError
 from secondpass.ranking.cost_plan import CostPlan, PlannedStage, in_words
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, registry
+from secondpass.settings import counted, model_of, registry
 
 
 @grouped
@@ -172,7 +172,8 @@ def _expense(plan: CostPlan) -> float:
 def _assumptions(plan: CostPlan) -> str:
     seconds = "" if plan.seconds_per_call is None else f", {plan.seconds_per_call:g} s per call"
     return (
-        f"{plan.candidates:,} candidates of about {plan.tokens_per_passage or 0:,} tokens{seconds}."
+        f"{counted(plan.candidates, 'candidate')} of about "
+        f"{counted(plan.tokens_per_passage or 0, 'token')}{seconds}."
     )
 
 

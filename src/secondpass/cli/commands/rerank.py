@@ -200,7 +200,7 @@ def rerank(
     if candidates == 0 and (total == 0 or query is not None):
         # What writes into a pipe may have nothing to rank.
         report = fail if source.is_file else warn
-        report(f"there is no {'candidate' if total else 'query'} in the input")
+        report(f"{source.place}there is no {'candidate' if total else 'query'} in the input")
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
 

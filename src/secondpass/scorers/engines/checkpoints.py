@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
+from secondpass.settings import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,7 +174,11 @@ def _refusal(name: str, facts: ModelFacts | None, reason: str) -> str:
 
 def _listed(keys: Sequence[str]) -> str:
     shown = ", ".join(keys[:_SHOWN])
-    return shown if len(keys) <= _SHOWN else f"{shown} and {len(keys) - _SHOWN} more weights"
+    return (
+        shown
+        if len(keys) <= _SHOWN
+        else f"{shown} and {counted(len(keys) - _SHOWN, 'more weight')}"
+    )
 
 
 # ---------------------------------------------------------------------- what was loaded

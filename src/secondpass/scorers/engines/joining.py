@@ -491,7 +491,7 @@ class JoinedBatches:
                 self._run([entry for entry in entries if entry.batch.call is call])
             return
         with self._lock:
-            self.admission.learn(len(entries), time.perf_counter() - began)
+            self.admission.cost.learn(len(entries), time.perf_counter() - began)
             for entry, score in zip(entries, scored, strict=True):
                 entry.batch.call.scored.append(score)
                 self._end(entry)

@@ -13,6 +13,7 @@ from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
+from secondpass.settings import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +129,8 @@ class LightModel:
         if output.shape != (len(pairs), 1):
             shape = " x ".join(map(str, output.shape))
             raise MethodError(
-                f"the model's output for {len(pairs)} pairs is {shape}, not one score per pair",
+                f"the model's output for {counted(len(pairs), 'pair')} is {shape}, not one score "
+                "per pair",
                 "score_count",
             )
         return output

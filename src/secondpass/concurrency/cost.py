@@ -1,0 +1,108 @@
+"""What a call of a scorer takes, learned from its last calls: a constant, and a rate per pair."""
+
+from __future__ import annotations
+
+import math
+
+_OUTLIER = 4
+"""A call counts as at most so many times as slow as those before: its thread may have waited."""
+_MEMORY = 0.9
+"""Weight of the calls before in the averages, per call."""
+_LONG_MEMORY = 0.98
+"""Weight of the averages before in the line through them, per call."""
+_EQUAL = 1e-4
+"""Lengths are equal if their variance is less than this share of their mean square."""
+
+
+class Cost:
+    """The seconds of a call: a constant, and a rate for each of its pairs.
+
+    The line through the averages of the last calls, by least squares, says how many pairs the
+    constant is worth. Single calls would not do: a scorer may let calls wait for each other, and a
+    short one that waits for long ones looks like one with a large constant. As long as all lengths
+    are equal, that number is not known, and remains as it was; at first it is 0.
+
+    Args:
+        firsts: number of first calls that may have waited for a model to load. They are forgotten
+            once another one is much faster.
+        has_constant: whether there is a constant at all.
+
+    Attributes:
+        constant: seconds of a call, whatever its length.
+        rate: seconds that each pair adds.
+        mean: seconds of a call, on average.
+    """
+
+    def __init__(self, firsts: int, *, has_constant: bool = True) -> None:
+        self.constant = self.rate = self.mean = 0.0
+        self._firsts = firsts
+        self._has_constant = has_constant
+        self._worth = 0.0  # of the constant, in pairs
+        self._forget()
+
+    def _forget(self) -> None:
+        self._calls = self._pairs = self._seconds = 0.0
+        self._sums: tuple[float, ...] = (0.0,) * 6
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a call has ended."""
+        return bool(self._calls)
+
+    def seconds(self, pairs: float) -> float:
+        """How long a call takes."""
+        return self.constant + pairs * self.rate
+
+    def pairs(self, seconds: float) -> float:
+        """How many pairs a call has that takes so long; below 0 if the constant is longer."""
+        left = seconds - self.constant
+        return left / self.rate if self.rate else math.copysign(math.inf, left)
+
+    def pairs_of_constant(self, share: float) -> float:
+        """How many pairs take this share of the constant."""
+        return share * self._worth
+
+    def learn(self, pairs: int, seconds: float) -> None:
+        """Count a call that has ended; no effect without pairs, or if it took no time."""
+        if not pairs or seconds <= 0:
+            return
+        fast = slow = self.seconds(pairs)
+        if self._has_constant:  # which is not known if all calls had other lengths
+            fast, slow = min(fast, self.mean), max(slow, self.mean)
+        self._firsts -= 1
+        if self._firsts >= 0 and fast > seconds * _OUTLIER:
+            self._forget()
+        elif self.is_known:
+            seconds = min(seconds, slow * _OUTLIER)
+        self._calls = self._calls * _MEMORY + 1
+        self._pairs = self._pairs * _MEMORY + pairs
+        self._seconds = self._seconds * _MEMORY + seconds
+        self.mean = self._seconds / self._calls
+        if self._has_constant:
+            self._learn_worth(self._pairs / self._calls, self.mean)
+        self.rate = self._seconds / (self._pairs + self._worth * self._calls)
+        self.constant = self._worth * self.rate if self.rate else self.mean
+
+    def _learn_worth(self, pairs: float, seconds: float) -> None:
+        """Learn what the constant is worth from averages of pairs and seconds.
+
+        The more the line misses them, the more of the constant may be chance, and is left out.
+        """
+        added = (1.0, pairs, seconds, pairs * pairs, pairs * seconds, seconds * seconds)
+        self._sums = tuple(
+            before * _LONG_MEMORY + value for before, value in zip(self._sums, added, strict=True)
+        )
+        weight = self._sums[0]
+        x, y, xx, xy, yy = (value / weight for value in self._sums[1:])
+        variance, covariance = xx - x * x, xy - x * y
+        if variance < _EQUAL * xx:
+            return
+        rate = covariance / variance
+        share = min(1.0, max(0.0, 1 - rate * x / y))  # of the constant in the mean
+        if share:
+            # Averages of successive calls have most calls in common.
+            independent = weight * (1 - _MEMORY) / (1 + _MEMORY)
+            missed = max(0.0, yy - y * y - rate * covariance)
+            error = missed * xx / (variance * independent * y * y)
+            share = max(0.0, share - error / share)
+        self._worth = share / (1 - share) * x if share < 1 else math.inf

@@ -1,0 +1,223 @@
+"""Turns of rankings that share a scorer, with a simulated clock: calls, and what they score."""
+
+import heapq
+import itertools
+import math
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from secondpass.concurrency.admission import Claim
+from secondpass.concurrency.turns import Sharing, Turn, Turns
+from secondpass.errors import OverloadedError
+
+COSTS = {
+    "constant": lambda pairs: 0.02,
+    "rate": lambda pairs: 0.001 * pairs,
+    "mixed": lambda pairs: 0.01 + 0.0005 * pairs,
+}
+RUNNING = SimpleNamespace(is_running=lambda: True)
+"""The event loop of all rankings: a thread would be in one turn at a time."""
+LENGTHS = {"20": [20], "100": [100], "1 to 100": [1, 5, 20, 50, 100]}
+
+
+class Ranking:
+    """A ranking of a simulation.
+
+    Attributes:
+        calls: numbers of pairs of its calls.
+        scored: number of its pairs that were scored.
+        refused: whether it was refused.
+    """
+
+    def __init__(self, arrives, pairs, seconds, limit="deadline", batch_size=None):
+        times = {limit: arrives + seconds}
+        self.claim = Claim(**times, asked=arrives)
+        self.arrives, self.pairs = arrives, pairs
+        self.batch_size = batch_size
+        self.calls = []
+        self.scored = 0
+        self.refused = False
+        self.turn = None
+
+    @property
+    def is_whole(self):
+        return self.scored == self.pairs
+
+
+class Simulation:
+    """Runs rankings in turns of one scorer.
+
+    Args:
+        seconds: of a call, by its number of pairs.
+        width: number of turns at a time.
+        inside: number of calls that the scorer runs at a time, if that is less.
+    """
+
+    def __init__(self, seconds, width, inside=None):
+        self.turns = Turns(width)
+        self._seconds = seconds
+        self._free = None if inside is None else [0.0] * inside
+        self._now = 0.0
+        self._count = itertools.count()
+        self._events = []
+
+    def at(self, time, act, *arguments):
+        heapq.heappush(self._events, (time, next(self._count), act, arguments))
+
+    def run(self, rankings):
+        for ranking in rankings:
+            ranking.sharing = Sharing(
+                object, ranking.pairs, ranking.batch_size, ranking.batch_size or 32
+            )
+            ranking.sharing.turns = self.turns
+            self.at(ranking.arrives, self.take, ranking)
+        while self._events:
+            self._now, _, act, arguments = heapq.heappop(self._events)
+            act(*arguments)
+        assert self.turns.admission.claims == {}
+        assert (self.turns._running, self.turns._waiting) == ([], [])
+        return rankings
+
+    def take(self, ranking):
+        left = ranking.pairs - sum(ranking.calls)
+        if not left:
+            ranking.sharing.end()
+            return
+        most = min(left, ranking.batch_size or left)
+        number = next(self._count)
+
+        def begin():
+            self.at(self._now, self.begin, ranking, number)
+
+        ranking.number = number
+        try:
+            ranking.turn = ranking.sharing.turn(
+                lambda: ranking.claim,
+                most,
+                begin,
+                lambda: ranking,
+                loop=RUNNING,
+                now=self._now,
+            )
+            ranking.sharing.turns.take(ranking.turn, self._now)
+        except OverloadedError:
+            ranking.refused = True
+            ranking.sharing.end()
+            return
+        latest = ranking.claim.latest(ranking.turn.rank)
+        if latest < math.inf:
+            self.at(max(latest, self._now), self.begin, ranking, number)
+
+    def begin(self, ranking, number):
+        turn = ranking.turn
+        is_over = self._now >= ranking.claim.latest(turn.rank)
+        if number != ranking.number or (turn.state == "waiting" and not is_over):
+            return
+        ranking.number = None
+        if turn.state != "running":
+            self.turns.end(turn, self._now)
+            ranking.sharing.end()
+            return
+        turn.began = self._now
+        ranking.calls.append(turn.pairs)
+        start = self._now
+        if self._free is not None:
+            start = max(start, heapq.heappop(self._free))
+            heapq.heappush(self._free, start + self._seconds(turn.pairs))
+        end = start + self._seconds(turn.pairs)
+        self.at(min(end, ranking.claim.deadline), self.end, ranking, end)
+
+    def end(self, ranking, end):
+        in_time = end <= self._now
+        self.turns.end(ranking.turn, self._now, scored=in_time, interrupted=not in_time)
+        ranking.scored += ranking.turn.pairs * in_time
+        self.take(ranking)
+
+
+def poisson(load, cost, lengths, width, times, limit="deadline", count=1200, seed=1, **options):
+    """Rankings at this share of the capacity; their limit is so many times the longest call."""
+    draw = random.Random(seed)
+    sizes = [draw.choice(lengths) for _ in range(count)]
+    rate = load * width / (sum(map(cost, sizes)) / count)
+    arrivals = itertools.accumulate(draw.expovariate(rate) for _ in sizes)
+    seconds = times * cost(max(lengths))
+    return [
+        Ranking(arrives, pairs, seconds, limit, **options)
+        for arrives, pairs in zip(arrivals, sizes, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("limit", ["deadline", "target"])
+@pytest.mark.parametrize("width", [2, 6])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+def test_at_half_capacity_a_limit_costs_no_calls_and_no_scores(cost, lengths, width, limit):
+    rankings = Simulation(cost, width).run(poisson(0.5, cost, lengths, width, 15, limit))
+    assert not any(ranking.refused for ranking in rankings)
+    assert all(ranking.is_whole for ranking in rankings)
+    assert sum(len(ranking.calls) for ranking in rankings) <= 1.05 * len(rankings)
+
+
+@pytest.mark.parametrize("batch_size", [7, 64])
+def test_no_call_has_more_than_the_batch_size(batch_size):
+    cost = COSTS["mixed"]
+    rankings = poisson(0.2, cost, [1, 20, 100], 6, 100, count=200, batch_size=batch_size)
+    for ranking in Simulation(cost, 6).run(rankings):
+        assert max(ranking.calls) <= batch_size
+        assert len(ranking.calls) == math.ceil(ranking.pairs / batch_size)
+
+
+@pytest.mark.parametrize("load", [2, 4])
+@pytest.mark.parametrize("pairs", [20, 100])
+def test_in_an_overload_calls_of_constant_time_are_whole(pairs, load):
+    """Of what fits, nearly all rankings are scored whole; the others are refused."""
+    cost = COSTS["constant"]
+    rankings = Simulation(cost, 6).run(poisson(load, cost, [pairs], 6, 6))
+    whole = sum(ranking.is_whole for ranking in rankings) / len(rankings)
+    assert whole >= 0.85 / load
+    assert sum(ranking.scored >= 10 for ranking in rankings) >= 0.98 * len(rankings) / load
+
+
+@pytest.mark.parametrize(("pairs", "least"), [(20, 0.5), (100, 1.0)])
+@pytest.mark.parametrize(("width", "inside"), [(6, None), (6, 2)])
+def test_in_an_overload_all_have_their_first_scored_as_far_as_possible(pairs, least, width, inside):
+    """Of 20 pairs, half the rankings can at 4 times the capacity; of 100, all can."""
+    cost = COSTS["rate"]
+    rankings = poisson(4, cost, [pairs], inside or width, 6)
+    Simulation(cost, width, inside).run(rankings)
+    first = sum(ranking.scored >= 10 for ranking in rankings) / len(rankings)
+    assert first >= least * 0.95
+    if pairs == 100:
+        scored = sorted(ranking.scored for ranking in rankings)
+        assert scored[-len(scored) // 20] <= 50  # equal parts rather than a few whole lists
+
+
+def test_calls_of_a_scorer_of_unknown_cost_have_32_pairs_at_most():
+    first, second = Simulation(COSTS["rate"], 6).run([Ranking(0, 100, 9), Ranking(1, 100, 9)])
+    assert (first.calls[0], second.calls) == (32, [100])
+
+
+def test_a_list_that_takes_most_of_its_time_is_split():
+    """So that a call that is slower than expected costs a part of the scores."""
+    cost = COSTS["rate"]
+    _, alone = Simulation(cost, 6).run([Ranking(0, 100, 9), Ranking(9, 100, 0.125)])
+    assert alone.is_whole
+    assert 2 <= len(alone.calls) <= 5
+    too_long = Ranking(9, 300, 0.125)
+    Simulation(cost, 6).run([Ranking(0, 100, 9), too_long])
+    assert 95 <= too_long.scored < 125
+    assert min(too_long.calls) >= 10
+
+
+def test_an_interrupted_call_is_no_fast_one():
+    """It had taken less time than it would have."""
+    turns = Turns(1)
+    turns.admission.cost.learn(20, 0.02)
+    claim = Claim(0.01, asked=0.0)
+    assert turns.enter(claim, 20, 0.0)
+    turn = Turn(claim, 0, 20, 32, lambda: None, lambda: claim)
+    turns.take(turn, 0.009)
+    turns.end(turn, 0.01, interrupted=True)
+    assert turns.admission.cost.seconds(turn.pairs) == pytest.approx(0.001 * turn.pairs)
