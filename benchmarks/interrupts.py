@@ -147,7 +147,7 @@ class Case:
         turns = turns_of(inner(self.reranker.method))
         running = any(not turn.is_stopped for turn in turns._running)
         slots = self.reranker._gate.slots
-        return not (running or turns._waiting or turns.shared or slots._holders or slots._waiting)
+        return not (running or turns._waiting or turns.admission.present or slots._holders or slots._waiting)
 
 
 def within(seconds: float, condition: Callable[[], bool]) -> bool:

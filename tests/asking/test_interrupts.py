@@ -102,7 +102,7 @@ def check(others, reranker, limits):
     assert ranking.report.status == "ok"
     wait_until(lambda: others.submit(held_locks).result(SECONDS) == [])
     turns = turns_of(inner(reranker.method))
-    wait_until(lambda: not counted(turns) and not turns._waiting and not turns.shared)
+    wait_until(lambda: not counted(turns) and not turns._waiting and not turns.admission.present)
     slots = reranker._gate.slots
     wait_until(lambda: not slots._holders and not slots._waiting)
 
@@ -230,7 +230,7 @@ def test_a_claim_that_was_not_withdrawn_counts_no_more(monkeypatch):
         with contextlib.suppress(Interrupt):
             reranker.rerank("q", TEXTS)
     assert len(turns.admission.claims) == 1
-    assert not turns.shared
+    assert not turns.admission.present
     assert not turns.admission.claims
 
 

@@ -33,7 +33,7 @@ def cross_encoder(name, **settings):
 
 
 SCORERS = {
-    "embedded": lambda _folders: EmbeddedScorer(remember=2),
+    "embedded": lambda _folders: EmbeddedScorer(),
     "onnx": cross_encoder("classifier", backend="onnx"),
     "openvino": cross_encoder("classifier", backend="openvino"),
     "torch": cross_encoder("classifier", backend="torch"),
