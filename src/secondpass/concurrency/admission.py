@@ -149,7 +149,7 @@ class Admission:
     def part(self, claim: Claim, rank: int, most: int, now: float) -> int:
         """How many pairs of a claim, from this rank on, its next call has: at most ``most``."""
         wanted = claim.floor - rank if rank < claim.floor else self._least(claim)
-        claims = list(self.claims)
+        claims = self.present
         if len(claims) == 1 or self._all_fit(claims, now):
             wanted = max(wanted, self.cost.pairs(_PART * (claim.until - now)))
         fitting = self.cost.pairs(_SHARE * (claim.latest(rank) - now))
@@ -170,7 +170,7 @@ class Admission:
         if claim.begun:
             needed = self.cost.seconds(min(claim.pairs - rank, self._least(claim)))
         else:
-            needed = self.cost.seconds(1) if len(self.claims) > self.threads else 0.0
+            needed = self.cost.seconds(1) if len(self.present) > self.threads else 0.0
         return now + needed >= claim.latest(rank)
 
     def _least(self, claim: Claim) -> float:
