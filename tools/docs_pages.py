@@ -216,7 +216,7 @@ def sections() -> dict[str, list[Part]]:
             Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
             Part("limits", Limits, "`limits:`."),
             Part("cache", ResponseCache, "`cache:`, where it is a mapping."),
-            Part("store", PassageStore, "`store:` of `embedded`, where it is a mapping."),
+            Part("store", PassageStore, "`store:` of `embedded` and `embedded_multilingual`, where it is a mapping."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",
                  ("method",)),
         ],
