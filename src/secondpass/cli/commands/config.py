@@ -35,7 +35,7 @@ _LEXICAL = (
     " input order"
 )
 
-_FIRST = ("embedded", "default", "cohere", "cheap")
+_FIRST = ("embedded", "multilingual", "default", "cohere", "cheap")
 """The presets that the list begins with: one of each kind, as in the README."""
 
 
