@@ -17,6 +17,8 @@ PAGES = [
     "README.md",
     "docs/glossary.md",
     "docs/index.md",
+    "docs/start.md",
+    "docs/tutorial.md",
 ]
 """Pages that keep to :data:`PATTERNS`, :data:`TERMS` and the rules of sentences."""
 
