@@ -19,6 +19,7 @@ PAGES = [
     "docs/index.md",
     "docs/start.md",
     "docs/tutorial.md",
+    "docs/which-method.md",
 ]
 """Pages that keep to :data:`PATTERNS`, :data:`TERMS` and the rules of sentences."""
 
