@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
     "docs/configuration.md",
+    "docs/evaluation.md",
     "docs/glossary.md",
     "docs/index.md",
     "docs/start.md",
