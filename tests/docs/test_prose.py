@@ -20,6 +20,7 @@ PAGES = [
     "docs/glossary.md",
     "docs/index.md",
     "docs/start.md",
+    "docs/thresholds.md",
     "docs/tutorial.md",
     "docs/which-method.md",
 ]
