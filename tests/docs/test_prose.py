@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 PAGES = [
     "README.md",
+    "docs/command.md",
     "docs/configuration.md",
     "docs/evaluation.md",
     "docs/glossary.md",
