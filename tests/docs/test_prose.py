@@ -72,9 +72,21 @@ TERMS = {
     r"\bHolm\b": r"several|more than one|many",
     r"\bheld[- ]out\b": r"not used|no part",
     r"\bpools?\b": r"results",
+    r"\bpresets?\b": r"name|configuration",
+    r"\bblend(?:ed|s)?\b": r"weight|mix|sum",
+    r"\bfallbacks?\b": r"fail|nothing|next",
+    r"\bthresholds?\b": r"score|drop",
+    r"\bjudgements?\b": r"relevant|answer|question",
+    r"\bcorpus\b": r"documents|texts",
 }
 """Terms -> words of an explanation, one of which stands where the page first has the term: in the
 same paragraph, list or table."""
+
+VERBS = (
+    "Is|Are|Was|Has|Counts|Gives|Goes|Holds|Keeps|Makes|Needs|Prints|Reads|Requires|Returns|Runs|Says|"
+    "Sets|Shows|Takes|Uses|Writes"
+)
+"""Words with which a sentence begins that lacks its subject; questions are headings or items."""
 
 LONGEST = 38
 """Words in a sentence, at most."""
@@ -161,6 +173,8 @@ def faults(text):
         if piece.kind == "text" and re.match(r"(?!secondpass|nDCG)[a-z]", piece.text):
             yield f"{piece.line}: {flat[:30]!r}: a sentence with a subject"
         for sentence in sentences(piece):
+            if piece.kind == "text" and re.match(rf"(?:{VERBS})\b", sentence):
+                yield f"{piece.line}: {sentence[:30]!r}: a sentence with a subject"
             length = len(re.findall(r"[\w`]+(?:['.-]\w+)*", sentence))
             if length > LONGEST:
                 yield f"{piece.line}: {length} words in {sentence[:50]!r}: two sentences"
@@ -187,6 +201,7 @@ def test_pages_are_easy_to_follow(page):
         ("```python\ncode\n```\n\nfits the number.", 1),
         ("A " + "word " * 38 + ".", 1),
         ("One; two; three.", 1),
+        ("This is a command. Returns its result.", 1),
         ("It ranks by BM25.", 1),
         ("It ranks by BM25, which counts words.", 0),
         ("- a cascade\n- methods in a row", 0),
