@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 PAGES = [
     "README.md",
+    "SECURITY.md",
     "docs/command.md",
     "docs/configuration.md",
     "docs/evaluation.md",
@@ -24,6 +25,11 @@ PAGES = [
     "docs/thresholds.md",
     "docs/tutorial.md",
     "docs/which-method.md",
+    *(
+        page.relative_to(ROOT).as_posix()
+        for pattern in ("examples/**/README.md", "integrations/*/README.md")
+        for page in sorted(ROOT.glob(pattern))
+    ),
 ]
 """Pages that keep to :data:`PATTERNS`, :data:`TERMS` and the rules of sentences."""
 
