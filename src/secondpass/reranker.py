@@ -37,7 +37,6 @@ from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
-from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Method, Task
 from secondpass.errors import (
     ConfigurationError,
@@ -197,11 +196,9 @@ class Reranker:
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Unpack[RerankerSettings]) -> Self:
-        """Create a reranker from a preset.
+        """Create a reranker from a preset and settings of the constructor, which come first.
 
-        Args:
-            name: of the preset.
-            overrides: settings of the constructor. A mapping is merged into the preset's.
+        A mapping is merged into that of the preset.
 
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
@@ -519,6 +516,8 @@ class Reranker:
 
     async def awarm_up(self) -> bool:
         """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread  # imports asyncio
+
         return await in_thread(self.warm_up)
 
     def close(self) -> None:
@@ -530,6 +529,8 @@ class Reranker:
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread  # imports asyncio
+
         await in_thread(self.close)
 
     def _settings(self, options: CallOptions) -> PassSettings:
