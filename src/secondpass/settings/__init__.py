@@ -14,6 +14,7 @@ from secondpass.settings.secrets import (
 from secondpass.settings.signature import (
     Nested,
     OneOrMore,
+    built,
     changed,
     configurable,
     definition,
@@ -33,6 +34,7 @@ __all__ = [
     "OptionalVariables",
     "Secret",
     "Variables",
+    "built",
     "changed",
     "configurable",
     "counted",
