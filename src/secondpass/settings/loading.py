@@ -159,7 +159,7 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
         return construct(cls, config, "configuration")
     if not isinstance(config, str | PathLike):
         message = f"give a mapping or the path of a YAML file, not {describe(config)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message + hint_elsewhere(config, is_method=False))
     return construct(cls, read_yaml(Path(fspath(config))), fspath(config))
 
 

@@ -71,7 +71,7 @@ _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
     "llm-layerwise": _CROSS_ENCODER,
     "mxbaiv2": _CROSS_ENCODER,
     "sentence-transformers": _CROSS_ENCODER,
-    "t5": _CROSS_ENCODER,
+    "t5": {**_CROSS_ENCODER, "family": "monot5"},
     "rankgpt": _LISTWISE,
     "rankllm": _LISTWISE,
     "text-embeddings-inference": {"type": "endpoint", "api": "tei", "base_url": _OWN},

@@ -35,7 +35,7 @@ INSTEAD = {
     "cross_encoder use the tokenizer of their model",
     "timeout_s": "write {'method': {'type': 'decisions', 'timeout': …}}",
     "verbose": "leave it out; rerank_nodes returns a report",
-    "mode": "use metadata_mode=",
+    "mode": "use metadata_mode=; JevRerank's is the question of {'method': {'type': 'decisions'}}",
     "use_fp16": "write {'method': {'type': 'cross_encoder', 'precision': 'float16'}}",
     "query_instruction": "write {'render': {'query_prefix': …}}",
     "text_instruction": "write {'render': {'prefix': …}}",
