@@ -17,7 +17,9 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from llama_index.postprocessor.secondpass.nodes import snapshot
-from secondpass import Report, RerankError
+from secondpass import ConfigurationError, Report, RerankError
+from secondpass.errors import Problem
+from secondpass.settings import describe
 
 dispatcher = get_dispatcher(__name__)
 
@@ -35,6 +37,16 @@ class SecondPassReportEvent(BaseEvent):
     def class_name(cls) -> str:
         """The name of this kind of event."""
         return "SecondPassReportEvent"
+
+
+def checked_manager(value: object) -> CallbackManager:
+    """A callback manager; None, which other postprocessors take as well, stands for a new one."""
+    if value is None:
+        return CallbackManager()
+    if not isinstance(value, CallbackManager):  # the class itself accepts anything
+        message = f"give a CallbackManager or None, not {describe(value)}"
+        raise ConfigurationError([Problem(("callback_manager",), message)])
+    return value
 
 
 Finish: TypeAlias = Callable[[list[NodeWithScore], Report], None]
