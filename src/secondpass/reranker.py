@@ -290,8 +290,9 @@ class Reranker:
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        passes = self._passes([request], self._settings(options), on_interim)
+        passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
 
     @show_call_options(rerank)
@@ -304,8 +305,9 @@ class Reranker:
         **options: Unpack[CallOptions],
     ) -> Ranking:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        passes = self._passes([request], self._settings(options))
+        passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
 
     @show_call_options(rerank)
@@ -323,8 +325,8 @@ class Reranker:
         """
         from secondpass.asking.streaming import stream
 
-        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         settings = self._settings(options)
+        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
             passes = self._passes([request], settings, listener)

@@ -30,6 +30,7 @@ from secondpass.settings import (
     definition,
     describe,
     from_mapping,
+    hint_elsewhere,
     model_of,
     registry,
 )
@@ -191,6 +192,10 @@ def to_method(value: object) -> Method:
         value = {"type": value}
     if isinstance(value, Mapping):
         value = registry.build("methods", value)
+    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
+    own = any(hasattr(value, name) for name in ("judge", "score_pairs"))
+    if not own and (hint := hint_elsewhere(value)):
+        raise ConfigurationError(f"{message}, not {describe(value)}{hint}")
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(getattr(value, "judge", None)):
@@ -208,7 +213,6 @@ def to_method(value: object) -> Method:
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
-    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     raise ConfigurationError(f"{message}, not {describe(value)}")
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import describe, suggestion
+from secondpass.settings import COMING_FROM, describe, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +37,10 @@ class CallOptions(TypedDict, total=False):
     strict: bool | None
 
 
+_CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
+"""The argument ``candidates`` in other packages."""
+
+
 def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
@@ -43,7 +48,9 @@ def validate(
     known = list(CallOptions.__annotations__)
     for name in options:
         if name not in known:
-            hint = suggestion(name, known)
+            hint = suggestion(name, known, leads_to_page=True)
+            if name in _CANDIDATES:
+                hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
@@ -165,6 +172,9 @@ def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[
             for name, annotation in CallOptions.__annotations__.items()
         ]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        if "candidates" in signature.parameters:
+            # With a default, a call with docs= reaches `validate`, which says what to write.
+            function.__defaults__ = (MISSING,)
         if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
             docs = inspect.cleandoc(explained.__doc__)
             options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]

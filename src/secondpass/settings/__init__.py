@@ -1,6 +1,12 @@
 """Settings: the same validation for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.messages import counted, describe, suggestion
+from secondpass.settings.messages import (
+    COMING_FROM,
+    counted,
+    describe,
+    hint_elsewhere,
+    suggestion,
+)
 from secondpass.settings.secrets import (
     SECRET,
     OptionalVariables,
@@ -28,6 +34,7 @@ from secondpass.settings.signature import (
 )
 
 __all__ = [
+    "COMING_FROM",
     "SECRET",
     "Nested",
     "OneOrMore",
@@ -42,6 +49,7 @@ __all__ = [
     "describe",
     "first_set",
     "from_mapping",
+    "hint_elsewhere",
     "is_variable",
     "model_of",
     "nested",
