@@ -67,8 +67,8 @@ REPRS: dict[str, object] = {
     "Usage()": Usage(),
     "Usage(calls=2, pairs=40, cost=0.333333)": Usage(calls=2, pairs=40, cost=1 / 3),
     "<Issue a: why>": Issue("a", "why"),
-    "<Issue a of 'm' at position 1,000: why>": Issue("a", "why", (1000,), ("x",), "m"),
-    "<Issue a at 3 positions: why>": Issue("a", "why", (1, 2, 3), ("x", None, 3)),
+    "<Issue a of 'm' at 1000: why>": Issue("a", "why", (1000,), ("x",), "m"),
+    "<Issue a at 1, 2, 4, …: why>": Issue("a", "why", (1, 2, 4, 7), ("x", None, 3, 4)),
     "<Ranked 1: id 'a', position 4, scored 0.3333, final 0.25>": Ranked(
         1, status="scored", rerank_score=1 / 3, final_score=0.25, **SCORED
     ),

@@ -149,8 +149,8 @@ class Issue:
 
     def __repr__(self) -> str:
         about = f" of {self.method!r}" if self.method else ""
-        places = f" at {len(self.positions):,} positions" if len(self.positions) > 1 else ""
-        places = places or (f" at position {self.positions[0]:,}" if self.positions else "")
+        first = [*map(str, self.positions[:3]), *(["…"] if len(self.positions) > 3 else [])]
+        places = f" at {', '.join(first)}" if first else ""
         return f"<Issue {self.code}{about}{places}: {self.message}>"
 
 
