@@ -370,6 +370,6 @@ def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
         counts = before.methods.get(method, 0), after.methods.get(method, 0)
         if min(counts) < FEWEST:
             yield (
-                f"{method}: {counts[0]:,} rankings before, {counts[1]:,} after; the scores of a "
-                f"method are compared from {FEWEST} rankings of each period on"
+                f"{method}: {counts[0]:,} rankings before, {counts[1]:,} after; its scores are "
+                f"compared only if both periods have at least {FEWEST} rankings"
             )
