@@ -83,10 +83,6 @@ def sources():
         yield from folder.rglob("*.py")
 
 
-def test_no_module_has_more_than_600_lines():
-    assert not [path for path in sources() if len(path.read_text().splitlines()) > 600]
-
-
 def test_the_picture_is_up_to_date(core_graph):
     drawn = picture(rooms.room_graph(core_graph), rooms.room_sizes(core_graph))
     assert (rooms.ROOT / "docs" / "rooms.svg").read_text() == drawn

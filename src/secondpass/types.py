@@ -288,8 +288,13 @@ class Report:
         return dict(plain(self))
 
 
+_SCALARS = frozenset({bool, int, float, str, type(None)})
+
+
 def plain(record: Any) -> Any:
     """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
+    if type(record) in _SCALARS:  # most values, and the checks below are slow for them
+        return record
     if isinstance(record, Mapping):
         return {key: plain(value) for key, value in record.items()}
     if isinstance(record, tuple):

@@ -199,7 +199,11 @@ class FamilyModel(TorchRunner):
         return result
 
     def _vectors(self, model: Any, block: Rendered) -> tuple[Tensor, Tensor]:
-        """The projected vectors of the query, of shape (1, size), and of the passages."""
+        """The projected vectors of the query, of shape (1, size), and of the passages.
+
+        Of a query that stands several times in the prompt, the last is read, which follows all
+        passages.
+        """
         import torch
 
         ids = torch.tensor([block.ids], device=next(model.parameters()).device)
@@ -207,7 +211,7 @@ class FamilyModel(TorchRunner):
             input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
         ).last_hidden_state[0]
         query, passage = self._tokens
-        ends = [hidden[ids[0] == token] for token in (query, passage)]
+        ends = [hidden[ids[0] == query][-1:], hidden[ids[0] == passage]]
         for number, matrix in enumerate(self._matrices):
             ends = [(end.relu() if number else end) @ matrix.T for end in ends]
         return ends[0].float(), ends[1].float()

@@ -18,6 +18,7 @@ from llama_index.core.bridge.pydantic import (
     field_serializer,
     field_validator,
 )
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
@@ -25,7 +26,12 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Qu
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
-from llama_index.postprocessor.secondpass.events import Finish, dispatcher, observe
+from llama_index.postprocessor.secondpass.events import (
+    Finish,
+    checked_manager,
+    dispatcher,
+    observe,
+)
 from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
 from llama_index.postprocessor.secondpass.parameters import (
     BESIDE_READY,
@@ -130,7 +136,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         keep_retrieval_score: whether ``retrieval_score`` is added.
         llm: the language model, instead of that of the configuration, which then need not have one.
             It is never serialised: pass it to ``from_json`` again.
-        callback_manager: receives an event for each reranking.
+        callback_manager: receives an event for each reranking; None: nothing does.
 
     Raises:
         ConfigurationError: the configuration is wrong or conflicts with an argument, or an argument
@@ -223,6 +229,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             values["cross_encoder_kwargs"] = dict(cross_encoder_kwargs)
         values["order"] = dict(order) if isinstance(order, Mapping) else order
         # Checked before pydantic, which would wrap errors of the core.
+        if "callback_manager" in fields:
+            fields["callback_manager"] = checked_manager(fields["callback_manager"])
         fixed = self.PARAMETERS.fixed_by(reranker)
         for name in self.PARAMETERS.per_call:
             self.PARAMETERS.check_free(name, values[name], fixed)
@@ -240,6 +248,11 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         fixed = cls.PARAMETERS.fixed_by(info.data.get("reranker"))
         cls.PARAMETERS.check_free(str(info.field_name), value, fixed)
         return value
+
+    @field_validator("callback_manager", mode="before")
+    @classmethod
+    def _manager(cls, value: object) -> CallbackManager:
+        return checked_manager(value)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         # An LLM's repr may hold its key, and so may a mapping.
