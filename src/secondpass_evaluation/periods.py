@@ -376,6 +376,6 @@ def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
         if min(counts) < FEWEST:
             rankings = counted(counts[0], "ranking")
             yield (
-                f"{method}: {rankings} before, {counts[1]:,} after; the scores of a "
-                f"method are compared from {FEWEST} rankings of each period on"
+                f"{method}: {rankings} before, {counts[1]:,} after; its scores are "
+                f"compared only if both periods have at least {FEWEST} rankings"
             )
