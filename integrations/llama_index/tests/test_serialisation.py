@@ -29,7 +29,7 @@ from llama_objects import (
     nodes_of,
     scripted,
 )
-from secondpass import NotSerializableError, RerankError
+from secondpass import ConfigurationError, NotSerializableError, RerankError
 
 
 def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
@@ -173,6 +173,19 @@ def test_no_handler_is_serialised() -> None:
     assert "callback" not in reranker.to_json()
     assert copy.deepcopy(reranker).callback_manager is manager
     assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager
+
+
+def test_no_callback_manager_is_an_empty_one() -> None:
+    """Other postprocessors take None, too."""
+    reranker = SecondPassRerank("lexical", callback_manager=None)
+    for _ in range(2):
+        assert reranker.rerank_nodes(nodes_of(), QUERY)[1].status == "ok"
+        reranker.callback_manager = None  # type: ignore[assignment]
+    message = "callback_manager: give a CallbackManager or None, not 3"
+    with pytest.raises(ConfigurationError, match=f"^{message}$"):
+        SecondPassRerank("lexical", callback_manager=3)
+    with pytest.raises(ValueError, match=message):
+        reranker.callback_manager = 3  # type: ignore[assignment]
 
 
 class WithHeaders(Scripted):
