@@ -18,8 +18,8 @@ from secondpass.errors import (
     Problem,
     reraise_exit,
 )
-from secondpass.ranking.blending import Blend
-from secondpass.ranking.floors import FLOOR, Fit, Floor, Probabilities
+from secondpass.ranking.blending import BLEND, Blend
+from secondpass.ranking.floors import FLOOR, PROBABILITIES, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod, check_kind, member, to_span
 from secondpass.settings import (
@@ -32,7 +32,6 @@ from secondpass.settings import (
     from_mapping,
     hint_elsewhere,
     model_of,
-    nested,
     registry,
 )
 from secondpass.types import DegradedBy, EngineInfo, Issue, ScoreKind
@@ -260,9 +259,9 @@ class Stage:
     """
 
     method: Annotated[Any, METHOD]
-    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    blend: Annotated[Blend | None, BLEND] = None
     floor: Annotated[Floor | float | None, FLOOR] = None
-    probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
+    probabilities: Annotated[Probabilities | None, PROBABILITIES] = None
 
     def __post_init__(self) -> None:
         if (floor := self._as_floor()) is not None:

@@ -24,29 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """Keyword arguments of ``rerank``, ``arerank``, ``rerank_many`` and ``arerank_many``.
-
-    Each one overrides a setting of the reranker for this call. None keeps the setting.
-
-    Attributes:
-        top_k: number of items to return, at least 1.
-        depth: number of candidates to judge, at least 1.
-        order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
-            those in ``orders``. ``"none"`` applies no ordering.
-        dedupe: whether to keep only the best candidate of each id.
-        floor: threshold that replaces that of the method, on the same score as that or a
-            configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
-            ranks.
-        instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
-            for methods that take an instruction; it is added to the prompt of the configuration.
-            White space around it is removed; an empty one has no effect. The report lists
-            ``instruction_not_used`` if the method takes none.
-        deadline: wall-clock seconds for each ranking of this call, in place of
-            ``limits.deadline``.
-        target: wall-clock seconds in which each of them should end, in place of ``limits.target``.
-        strict: whether to raise RerankError unless each candidate of the head that can be shown was
-            scored.
-    """
+    """Keyword arguments of ``Reranker.rerank``, which explains them, and of the methods like it."""
 
     top_k: int | None
     depth: int | None
@@ -172,24 +150,36 @@ class PassSettings:
         return replace(self, **changes)
 
 
-def show_call_options(function: F) -> F:
-    """List the keywords of :class:`CallOptions` in the signature of a function that takes them.
+def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """Show the keywords of :class:`CallOptions` in ``help()`` of a function that takes them.
 
-    Type checkers read ``Unpack[CallOptions]``; ``help()`` and editors read the signature.
+    They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
+
+    Args:
+        explained: the function whose docstring explains them; that part of it is appended.
     """
-    signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=annotation.__forward_arg__,  # as written, like those of the function
-        )
-        for name, annotation in CallOptions.__annotations__.items()
-    ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    if "candidates" in signature.parameters:
-        # With a default, a call with docs= reaches `validate`, which says what to write instead.
-        function.__defaults__ = (MISSING,)
-    return function
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=annotation.__forward_arg__,  # as written, like those of the function
+            )
+            for name, annotation in CallOptions.__annotations__.items()
+        ]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        if "candidates" in signature.parameters:
+            # With a default, a call with docs= reaches `validate`, which says what to write.
+            function.__defaults__ = (MISSING,)
+        if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
+            docs = inspect.cleandoc(explained.__doc__)
+            options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]
+            explanation = options.partition("\n\n")[0]
+            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\nOptions:\n{explanation}"
+        return function
+
+    return shown

@@ -20,6 +20,7 @@ from secondpass.settings.secrets import (
 from secondpass.settings.signature import (
     Nested,
     OneOrMore,
+    built,
     changed,
     configurable,
     definition,
@@ -40,6 +41,7 @@ __all__ = [
     "OptionalVariables",
     "Secret",
     "Variables",
+    "built",
     "changed",
     "configurable",
     "counted",

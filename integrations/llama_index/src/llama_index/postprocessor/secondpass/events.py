@@ -62,15 +62,17 @@ def observe(
     model: str,
 ) -> Iterator[Finish]:
     """Send the events of a reranking: start, report and end. What is yielded takes the result."""
-    # Handlers may keep the nodes, so they get copies that other components do not write to.
-    kept = snapshot if manager.handlers or _has_handlers() else list
+    if not (manager.handlers or _has_handlers()):  # making the events takes time for each node
+        yield lambda _ranked, _report: None
+        return
     results: list[NodeWithScore] = []
 
     def finish(ranked: list[NodeWithScore], report: Report) -> None:
-        results.extend(kept(ranked))
+        results.extend(snapshot(ranked))
         dispatcher.event(SecondPassReportEvent(report=report.to_dict()))
 
-    payload_nodes = kept(nodes)
+    # Handlers may keep the nodes, so they get copies that other components do not write to.
+    payload_nodes = snapshot(nodes)
     start = ReRankStartEvent(query=query, nodes=payload_nodes, top_n=top_n, model_name=model)
     dispatcher.event(start)
     payload: dict[str, Any] = {
