@@ -35,7 +35,7 @@ Names: TypeAlias = Annotated[Sequence[str], OneOrMore()]
 PLACEHOLDERS: Mapping[str, str] = {
     "query": "the query",
     "passage": "the text of one passage",
-    "instruction": "the instruction of the call, or else the family's own",
+    "instruction": "the instruction of the call or, without one, the family's own",
     "count": "the number of passages of a list",
     "index": "the index of a passage in its list, counted from 0, in a part with `each`",
 }
