@@ -20,6 +20,7 @@ PAGES = [
     "docs/configuration.md",
     "docs/decision-models.md",
     "docs/evaluation.md",
+    "docs/evidence.md",
     "docs/extend.md",
     "docs/glossary.md",
     "docs/haystack.md",
