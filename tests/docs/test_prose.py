@@ -32,6 +32,7 @@ PAGES = [
     "docs/index.md",
     "docs/language-models.md",
     "docs/llama_index.md",
+    "docs/meanings.md",
     "docs/models.md",
     "docs/monitoring.md",
     "docs/rerank-apis.md",
