@@ -151,14 +151,12 @@ class Reranker:
         self.orders = None if named is None else MappingProxyType(named)
         self.order = chosen_ordering(built(order), named)
         self._order_name = order if isinstance(order, str) and order in (named or {}) else None
-        self.when = built(when)
+        self.when, self.cache = built(when), cast("ResponseCache | None", cache)
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render, self.passages = built(render) or Rendering(), built(passages)
-        self.cache = cast("ResponseCache | None", cache)
         self.limits = built(limits) or Limits()
-        self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
-        self.candidate_multiplier = candidate_multiplier
-        self.strict, self.log_level = strict, log_level
+        self.top_k, self.tail, self.dedupe, self.strict = top_k, tail, dedupe, strict
+        self.candidate_multiplier, self.log_level = candidate_multiplier, log_level
         self._stages = Stage(method, self.blend, self.floor, self.probabilities), *self.fallback
         check_fits(self._stages, depth, self.render, self.passages)
         self._methods: list[Method] = [stage.method for stage in self._stages]

@@ -154,3 +154,9 @@ class Calibration:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        kept = f"keeps {self.relevant_kept:.1%} of the relevant candidates"
+        kept += f", {self.candidates_kept:.1%} of all"
+        queries = counted(self.queries, "query", "queries")
+        return f"<Calibration {self.suite!r}: {queries}; threshold {self.floor.at:.4g}; {kept}>"

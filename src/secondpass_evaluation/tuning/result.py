@@ -100,6 +100,13 @@ class Trial:
             "statuses": dict(self.statuses),
         }
 
+    def __repr__(self) -> str:
+        parts = [self.status.replace("_", " ")]
+        parts += [text for text in (self.setting, self.reason) if text]
+        if self.held is not None:
+            parts.append(f"held-out gain {self.held.mean:+.4f}")
+        return f"<Trial {self.name!r}: {'; '.join(parts)}>"
+
 
 _ZERO = 5e-5
 """Differences of gains below this are printed as 0.0000."""
@@ -140,6 +147,15 @@ class Tuning:
     trials: tuple[Trial, ...]
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        queries = counted(self.queries, "query", "queries")
+        adopted = f"keep {self.stage}" if self.adopted is None else f"adopt {self.adopted}"
+        parts = [queries, adopted, f"{self.measure} {self.baseline:.4f} before"]
+        if self.gain is not None:
+            parts.append(f"held-out gain {self.gain.mean:+.4f}")
+        parts.append(counted(len(self.trials), "trial"))
+        return f"<Tuning {self.suite!r}: {'; '.join(parts)}>"
 
     def __getitem__(self, name: str) -> Trial:
         """The reranker of this name.
