@@ -161,7 +161,7 @@ class SuiteOptions:
     ] = None
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="File of judgements (qrels), in the format of TREC or BEIR."),
+        typer.Option("--qrels", help="File of judgements, in the format of TREC or BEIR."),
     ] = None
     documents: DocumentOptions = DocumentOptions()
 

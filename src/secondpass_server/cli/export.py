@@ -47,7 +47,7 @@ def export(
         typer.Option(
             "--into",
             help="Folder for the new file, the configuration and the tokenizer. Required for a "
-            "model on the Hub. Default: the folder of the model.",
+            "model from Hugging Face. Default: the folder of the model.",
         ),
     ] = None,
     backend: Annotated[
