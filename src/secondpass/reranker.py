@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
+from time import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
 
@@ -67,6 +68,7 @@ from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, cho
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.result import Ranking
+from secondpass.ranking.terms import TERMS, Term
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
 from secondpass.settings import (
@@ -99,6 +101,7 @@ class Reranker:
             score, or a Floor; scored candidates below it are dropped. Not for scores that are
             ranks.
         probabilities: maps rerank scores to probabilities of relevance.
+        terms: what else counts, such as the age of a candidate, added to the scores.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
@@ -127,6 +130,7 @@ class Reranker:
         blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
         floor: Annotated[Floor | float | None, FLOOR] = None,
         probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None,
+        terms: Annotated[Sequence[Term], TERMS] = (),
         order: Annotated[Ordering | str | None, CHOSEN_ORDERING] = None,
         orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
         when: Annotated[When | None, nested(When, optional=True)] = None,
@@ -144,7 +148,7 @@ class Reranker:
     ) -> None:
         self.method: Method = method
         self.depth, self.blend = depth, blend
-        self.floor, self.probabilities = floor, probabilities
+        self.floor, self.probabilities, self.terms = floor, probabilities, terms
         self.orders = None if orders is None else MappingProxyType(orders)
         self.order = chosen_ordering(order, orders)
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
@@ -529,6 +533,8 @@ class Reranker:
             stages=self._stages,
             render=self.render,
             passages=self.passages,
+            terms=self.terms,
+            now=time(),
             depth=self.depth,
             top_k=self.top_k,
             order=self.order,

@@ -20,6 +20,7 @@ KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", 
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
+TERMS_KEY = "rerank_terms"
 _STEP = 1e-7
 """Difference of served scores that keeps two documents in order, also in single precision; for
 scores of 1 and beyond, twice as much of the score."""
@@ -152,10 +153,11 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
         None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
-        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats). The last
-        three are absent if there is none, and None if only an earlier pass had one.
+        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats), and
+        ``rerank_terms`` (by field, floats). The last four are absent if there is none, and None if
+        only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span, spread, probability = _names(prefix)
+    score, final, retrieved, rank, status, span, spread, probability, terms = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -163,7 +165,12 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         rank: item.rank,
         status: item.status,
     }
-    own = {span: item.span and list(item.span), spread: item.spread, probability: item.probability}
+    own = {
+        span: item.span and list(item.span),
+        spread: item.spread,
+        probability: item.probability,
+        terms: item.terms and {**item.terms},
+    }
     for name, value in own.items():
         if value is not None or name in metadata:
             added[name] = value
@@ -185,6 +192,7 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         span: (list, NoneType),
         spread: (float, NoneType),
         probability: (float, NoneType),
+        terms: (dict, NoneType),
     }
     return {
         name: value
@@ -195,4 +203,4 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY, TERMS_KEY))
