@@ -273,7 +273,7 @@ def test_several_terms_have_one_issue_about_missing_values():
 
 def test_the_clock_is_read_once_a_call(monkeypatch):
     ticks = iter([SECONDS, SECONDS + 30 * DAYS])
-    monkeypatch.setattr("secondpass.reranker.time", lambda: next(ticks))
+    monkeypatch.setattr("secondpass.ranking.options.time", lambda: next(ticks))
     term = {"type": "recency", "field": "at", "half_life_days": 30, "weight": 1}
     reranker = Reranker(Stated(), terms=[term])
     rows = [{"text": "0.5", "at": "2026-11-27T12:00Z"}, {"text": "0.4", "at": "2026-11-27T12:00Z"}]

@@ -14,7 +14,7 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import MetadataMode
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_objects import (
@@ -29,7 +29,7 @@ from llama_objects import (
     nodes_of,
     scripted,
 )
-from secondpass import NotSerializableError, RerankError
+from secondpass import ConfigurationError, NotSerializableError, RerankError
 
 
 def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
@@ -139,7 +139,7 @@ def test_other_keys_are_not_pickled(name: str, message: str) -> None:
 @pytest.mark.parametrize(("name", "value"), [("api_key", KEY), ("reranker", {"api_key": KEY})])
 def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
     created = SecondPassRerank("lexical")
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         setattr(created, name, value)
     assert KEY not in str(caught.value)
 

@@ -165,15 +165,14 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         rank: item.rank,
         status: item.status,
     }
-    own = {
-        span: item.span and list(item.span),
-        spread: item.spread,
-        probability: item.probability,
-        terms: item.terms and {**item.terms},
-    }
-    for name, value in own.items():
-        if value is not None or name in metadata:
-            added[name] = value
+    if item.span is not None or span in metadata:
+        added[span] = item.span and list(item.span)
+    if item.spread is not None or spread in metadata:
+        added[spread] = item.spread
+    if item.probability is not None or probability in metadata:
+        added[probability] = item.probability
+    if item.terms is not None or terms in metadata:
+        added[terms] = item.terms and {**item.terms}
     if added.keys().isdisjoint(metadata):
         return added
     if status not in metadata:

@@ -37,7 +37,7 @@ from secondpass.apis.template import lookup
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ConfigurationError, Problem, ReplyError
-from secondpass.limits import Prices
+from secondpass.limits import PRICES, Prices
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
 from secondpass.prompts.template import call_instruction
@@ -46,7 +46,7 @@ from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.services.json_http import Ambiguous
-from secondpass.settings import SECRET, Variables, configurable, counted, nested
+from secondpass.settings import SECRET, Variables, built, configurable, counted
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class Decisions(ApiMethod[DecisionApi]):
         layout: Literal["each", "together"] | None = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         timeout: Annotated[float, Gt(0)] = 30.0,
-        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         described = DECISION_APIS.resolve(api).renamed(rename or {})
@@ -287,7 +287,7 @@ class Decisions(ApiMethod[DecisionApi]):
             api_key=api_key,
             api_key_env=api_key_env,
             timeout=timeout,
-            prices=prices,
+            prices=built(prices),
             options=options,
         )
         if base_url is not None and described.url is not None:

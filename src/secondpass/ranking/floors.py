@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.ranking.blending import Blend, sigmoid
+from secondpass.ranking.blending import BLEND, Blend, sigmoid
 from secondpass.settings import Nested, configurable, from_mapping, model_of, nested
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Fit:
     model: str | None = None
     template: str | None = None
     settings: str | None = None
-    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    blend: Annotated[Blend | None, BLEND] = None
     depth: Annotated[int, Ge(1)] | None = None
     first_stage: str | None = None
     precision: str | None = None
@@ -203,3 +203,7 @@ class Probabilities:
         share = (score / 2 - low / 2) / (high / 2 - low / 2)
         between = values[place - 1] + share * (values[place] - values[place - 1])
         return min(max(between, values[place - 1]), values[place])
+
+
+PROBABILITIES = nested(Probabilities, optional=True)
+"""A parameter whose value maps scores to probabilities."""

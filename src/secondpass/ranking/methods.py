@@ -18,8 +18,8 @@ from secondpass.errors import (
     Problem,
     reraise_exit,
 )
-from secondpass.ranking.blending import Blend
-from secondpass.ranking.floors import FLOOR, Fit, Floor, Probabilities
+from secondpass.ranking.blending import BLEND, Blend
+from secondpass.ranking.floors import FLOOR, PROBABILITIES, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod, check_kind, member, to_span
 from secondpass.settings import (
@@ -30,8 +30,8 @@ from secondpass.settings import (
     definition,
     describe,
     from_mapping,
+    hint_elsewhere,
     model_of,
-    nested,
     registry,
 )
 from secondpass.types import DegradedBy, EngineInfo, Issue, ScoreKind
@@ -192,6 +192,10 @@ def to_method(value: object) -> Method:
         value = {"type": value}
     if isinstance(value, Mapping):
         value = registry.build("methods", value)
+    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
+    own = any(hasattr(value, name) for name in ("judge", "score_pairs"))
+    if not own and (hint := hint_elsewhere(value)):
+        raise ConfigurationError(f"{message}, not {describe(value)}{hint}")
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(getattr(value, "judge", None)):
@@ -209,7 +213,6 @@ def to_method(value: object) -> Method:
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
-    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     raise ConfigurationError(f"{message}, not {describe(value)}")
 
 
@@ -256,9 +259,9 @@ class Stage:
     """
 
     method: Annotated[Any, METHOD]
-    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    blend: Annotated[Blend | None, BLEND] = None
     floor: Annotated[Floor | float | None, FLOOR] = None
-    probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
+    probabilities: Annotated[Probabilities | None, PROBABILITIES] = None
 
     def __post_init__(self) -> None:
         if (floor := self._as_floor()) is not None:

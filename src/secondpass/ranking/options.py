@@ -9,9 +9,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from time import time
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
@@ -19,37 +21,13 @@ from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import describe, suggestion
+from secondpass.settings import COMING_FROM, describe, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """Keyword arguments of ``rerank``, ``arerank``, ``rerank_many`` and ``arerank_many``.
-
-    Each one overrides a setting of the reranker for this call. None keeps the setting.
-
-    Attributes:
-        top_k: number of items to return, at least 1.
-        depth: number of candidates to judge, at least 1.
-        order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
-            those in ``orders``. ``"none"`` applies no ordering.
-        dedupe: whether to keep only the best candidate of each id.
-        floor: threshold that replaces that of the method, on the same score as that or a
-            configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
-            ranks.
-        instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
-            for methods that take an instruction; it is added to the prompt of the configuration.
-            White space around it is removed; an empty one has no effect. The report lists
-            ``instruction_not_used`` if the method takes none.
-        deadline: wall-clock seconds for each ranking of this call, in place of
-            ``limits.deadline``.
-        target: wall-clock seconds in which each of them should end, in place of ``limits.target``.
-        strict: whether to raise RerankError unless each candidate of the head that can be shown was
-            scored.
-        now: the time for the terms of this call: ISO 8601 (UTC without an offset), a date or time
-            of ``datetime``, or seconds since 1970. Without it the clock is read, once a call.
-    """
+    """Keyword arguments of ``Reranker.rerank``, which explains them, and of the methods like it."""
 
     top_k: int | None
     depth: int | None
@@ -63,6 +41,10 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
+_CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
+"""The argument ``candidates`` in other packages."""
+
+
 def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
@@ -70,7 +52,9 @@ def validate(
     known = list(CallOptions.__annotations__)
     for name in options:
         if name not in known:
-            hint = suggestion(name, known)
+            hint = suggestion(name, known, leads_to_page=True)
+            if name in _CANDIDATES:
+                hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
@@ -153,6 +137,21 @@ def finite_number(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
+_SHARED = (
+    "render",
+    "passages",
+    "depth",
+    "top_k",
+    "order",
+    "tail",
+    "dedupe",
+    "strict",
+    "when",
+    "terms",
+)
+"""Settings of a pass that a reranker has under the same names."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassSettings:
     """Settings of one ranking pass: those of the reranker, or of the call.
@@ -179,6 +178,11 @@ class PassSettings:
     terms: Sequence[Term] = ()
     now: float = 0.0
 
+    @classmethod
+    def of(cls, reranker: Any, stages: tuple[Stage, ...]) -> PassSettings:
+        """The settings of a reranker, with the time of the clock."""
+        return cls(stages, now=time(), **{name: getattr(reranker, name) for name in _SHARED})
+
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
     ) -> PassSettings:
@@ -197,21 +201,36 @@ class PassSettings:
         return replace(self, **changes)
 
 
-def show_call_options(function: F) -> F:
-    """List the keywords of :class:`CallOptions` in the signature of a function that takes them.
+def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """Show the keywords of :class:`CallOptions` in ``help()`` of a function that takes them.
 
-    Type checkers read ``Unpack[CallOptions]``; ``help()`` and editors read the signature.
+    They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
+
+    Args:
+        explained: the function whose docstring explains them; that part of it is appended.
     """
-    signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=annotation.__forward_arg__,  # as written, like those of the function
-        )
-        for name, annotation in CallOptions.__annotations__.items()
-    ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return function
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=annotation.__forward_arg__,  # as written, like those of the function
+            )
+            for name, annotation in CallOptions.__annotations__.items()
+        ]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        if "candidates" in signature.parameters:
+            # With a default, a call with docs= reaches `validate`, which says what to write.
+            function.__defaults__ = (MISSING,)
+        if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
+            docs = inspect.cleandoc(explained.__doc__)
+            options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]
+            explanation = options.partition("\n\n")[0]
+            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\nOptions:\n{explanation}"
+        return function
+
+    return shown

@@ -12,7 +12,7 @@ from secondpass.effects import Span
 from secondpass.errors import reraise_exit
 from secondpass.questions import joined, sliced
 from secondpass.ranking.candidates import field_value
-from secondpass.settings import configurable
+from secondpass.settings import configurable, nested
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -191,6 +191,10 @@ class Rendering:
             for name, value in shown
             if name != "text" or value.strip() not in others
         ]
+
+
+RENDERING = nested(Rendering, optional=True)
+"""A parameter whose value is a rendering."""
 
 
 def well_formed(text: str) -> str:

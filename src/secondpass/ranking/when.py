@@ -204,6 +204,10 @@ class When:
         return None, unknown
 
 
+WHEN = nested(When, optional=True)
+"""A parameter whose value is the conditions of a pass."""
+
+
 def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
     """The number of the condition with this name, other than ``agreement``.
 

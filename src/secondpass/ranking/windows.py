@@ -21,7 +21,7 @@ from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.questions import affixes
 from secondpass.ranking.methods import converted, judged
 from secondpass.ranking.rendering import Rendering
-from secondpass.settings import configurable
+from secondpass.settings import configurable, nested
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -75,6 +75,9 @@ class Passages:
 
 # Quotes and brackets may follow. First the marks of scripts that have a space after a sentence
 # (Latin, Devanagari, Arabic, Urdu), then those of Chinese, Japanese, Khmer and Burmese.
+PASSAGES = nested(Passages, optional=True)
+"""A parameter whose value splits long texts."""
+
 _MARK = r"[.!?\u2026\u0964\u061f\u06d4][\"')\]\u2019\u201d\u00bb]{0,3}"
 _WIDE_MARK = (
     r"[\u3002\uff01\uff1f\uff61\u17d4\u104b]"

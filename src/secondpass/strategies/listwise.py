@@ -11,14 +11,15 @@ calls in 9 rounds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
-from secondpass.prompts.template import Prompting
-from secondpass.settings import configurable, nested
+from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.settings import built, configurable
 from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
@@ -64,13 +65,13 @@ class Listwise(OrderStrategy):
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
-        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+        prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
         if window is not None and stride is not None and stride >= window:
             raise ConfigurationError(
                 f"stride: must be smaller than the window ({window}), or no candidate moves on"
             )
-        super().__init__(llm, reply, labels, bare, prompt)
+        super().__init__(llm, reply, labels, bare, built(prompt))
         self.window = window
         self.stride = stride
         self.shuffles = shuffles

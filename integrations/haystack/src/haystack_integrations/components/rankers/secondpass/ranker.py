@@ -471,6 +471,16 @@ def candidates(documents: Sequence[Document]) -> list[Candidate]:
 def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list[Document]:
     """Copies of the documents in the order of the ranking, with its scores."""
     return [
-        replace(document, score=score, meta={**(document.meta or {}), **added})
+        _copied(document, score, {**(document.meta or {}), **added})
         for document, score, added in results(documents, ranking, attrgetter("meta"), prefix)
     ]
+
+
+def _copied(document: Document, score: float, meta: dict[str, Any]) -> Document:
+    """A copy with another score and metadata."""
+    if type(document) is not Document:
+        return replace(document, score=score, meta=meta)
+    # As ``replace``, which checks all fields again; that took half of the component's time.
+    copied = object.__new__(Document)
+    copied.__dict__.update(document.__dict__, score=score, meta=meta)
+    return copied
