@@ -233,7 +233,7 @@ class VectorOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The folder, by default that of the platform; None with ``--no-cache``."""
+        """The folder, by default the cache folder of the platform; None with ``--no-cache``."""
         return None if self.no_cache else self.cache or cache_folder()
 
 
