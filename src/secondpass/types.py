@@ -83,13 +83,15 @@ class Ranked:
         status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
-            or that score if the report is ``unchanged``. None if there is none.
+            either with the terms added, or the retrieval score if the report is ``unchanged``. None
+            if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
-            ``span``, ``spread`` and ``probability`` if this or an earlier pass has them.
+            ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
         span: (start, stop) of the best part of the text, in characters; None if none is stated.
         spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
         probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
+        terms: what was added to its score, 0 to 1, by the field of each of ``terms``; None without.
     """
 
     rank: int
@@ -103,6 +105,7 @@ class Ranked:
     span: tuple[int, int] | None = None
     spread: float | None = None
     probability: float | None = None
+    terms: Mapping[str, float] | None = field(default=None, repr=False)
 
     @property
     def id(self) -> str | int | None:

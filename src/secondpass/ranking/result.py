@@ -150,6 +150,8 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
         "spread": item.spread,
         "probability": item.probability,
     }
+    if item.terms is not None:
+        record["terms"] = {**item.terms}
     if text:
         record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
     return record
