@@ -222,6 +222,10 @@ class RankingOptions:
     depth: Depth = None
     order: Order = None
     instruction: Instruction = None
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time for `terms`, such as 2026-11-27. Default: now."),
+    ] = None
     context: Annotated[
         Path | None,
         typer.Option(
@@ -237,7 +241,17 @@ class RankingOptions:
             "depth": self.depth,
             "order": None if self.order is None else parse_order(reranker(), self.order),
             "instruction": self.instruction,
+            **self._time(),
         }
+
+    def _time(self) -> dict[str, str]:
+        if self.now is None:
+            return {}
+        try:
+            validate({"now": self.now})
+        except InputError as error:
+            fail(f"--{error}", USAGE_ERROR)
+        return {"now": self.now}
 
 
 def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:

@@ -96,7 +96,7 @@ def prepare(
     uses = reranker.expected_use(sample)
     attempt.asks = any(use.calls for use in uses)
     attempt.pointwise = scores_alone(reranker.method)
-    if "order" in config:  # it changes the order independently of the scores
+    if config.keys() & {"order", "terms"}:  # the order is not that of scores and blend alone
         attempt.depths = ()
     elif depths is not None:
         attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))
