@@ -2,7 +2,8 @@
 
 The scorer returns precomputed scores, so only secondpass is measured. An adapter's cost is what it
 adds to the core's call with existing candidates. It includes copying each document, which has a row
-of its own. `when` is what a condition that holds adds to the call.
+of its own. `when` is what a condition that holds adds to the call, and `fuse` the time of fusing
+two lists with half of their candidates in common, per candidate of both.
 
     python benchmarks/overhead.py
 """
@@ -26,10 +27,16 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, Reranker, fuse
 
 ROUNDS = 25
-TARGETS = {"core": 5.0, "core, async": 5.0, "Haystack adapter": 10.0, "LlamaIndex adapter": 10.0}
+TARGETS = {
+    "core": 5.0,
+    "core, async": 5.0,
+    "fuse": 5.0,
+    "Haystack adapter": 10.0,
+    "LlamaIndex adapter": 10.0,
+}
 
 
 class Precomputed:
@@ -85,12 +92,15 @@ def measure(count: int, rounds: int) -> dict[str, float]:
         assert ranking.report.skipped is None
     haystack = SecondPassRanker(reranker, dedupe=False)
     llama_index = SecondPassRerank(reranker)
+    third = count // 3
+    halves = {"one": candidates[: 2 * third], "two": candidates[third : 3 * third]}
     loop = asyncio.new_event_loop()
     found = minimum(
         {
             "core": lambda: reranker.rerank("q", candidates),
             "core, async": lambda: loop.run_until_complete(reranker.arerank("q", candidates)),
             "when": lambda: gated.rerank("q", candidates),
+            "fuse": lambda: fuse(halves),
             "Haystack adapter": lambda: haystack.run("q", documents),
             "- copying a Document alone": lambda: [
                 replace(one, meta={**one.meta}) for one in documents
@@ -105,6 +115,7 @@ def measure(count: int, rounds: int) -> dict[str, float]:
     )
     for name in ("when", "Haystack adapter", "LlamaIndex adapter"):
         found[name] -= found["core"]
+    found["fuse"] *= count / (4 * third)
     loop.close()
     return found
 

@@ -253,6 +253,7 @@ def sections() -> dict[str, list[Part]]:
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
+        "Terms": [*_registered("terms", "an entry of `terms`.")],
         "Orderings": [
             *_registered("orderings", "`order:`, or an entry of `orders`."),
             Part("cap", Cap, "`cap:` of `diverse`."),

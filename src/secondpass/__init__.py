@@ -13,6 +13,7 @@ from secondpass.errors import (
 )
 from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
+from secondpass.ranking.fusion import fuse
 from secondpass.ranking.observers import observe
 from secondpass.ranking.packing import Packed, Source
 from secondpass.ranking.result import Ranking, RerankError
@@ -63,5 +64,6 @@ __all__ = [
     "Stored",
     "Threshold",
     "Usage",
+    "fuse",
     "observe",
 ]

@@ -162,7 +162,7 @@ def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path)
     assert (told.code, found["family"], found["runs"]) == (0, "mxbai-rerank-v2", True)
     shown = on_a_terminal("doctor", folder, env=WIDE)
     assert "mxbai-rerank-v2: mxbai-rerank-v2" in shown
-    assert "score: the logit of '1' minus that of '0' at the last token (logit)" in shown
+    assert "score: the logit of '1' minus the logit of '0' at the last token (logit)" in shown
     assert "a pair: <|im_start|>" in shown
     unknown = str(write_causal_family(tmp_path / "judge", "Qwen3"))
     told = secondpass("doctor", unknown, "--json")

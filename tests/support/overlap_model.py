@@ -12,7 +12,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 POSITIONS = 96
 _FREE = 12  # dimensions beside those of words
 _LARGE, _SAME, _QUERY = 8.0, 60.0, 30.0
-_PREFERENCE = 0.5  # of the first positions, in the average
+_PREFERENCE = 1.0  # of the first positions, in the average
 
 
 def words_of(texts):
@@ -43,23 +43,23 @@ TEXTS = [
 ]
 
 QUERIES = {
-    "Which fruit is rich in potassium?": [
-        "The moon moves around the earth.",
-        "Bananas are rich in potassium.",
-        "a dog ran and a cat sat on the mat. fruit",
-        "Which fruit is rich in potassium? Bananas and oranges.",
-        "fruit",
-        "the cat sat on the mat while a dog ran. " * 3 + "potassium is a fruit.",
+    "which fruit is rich in potassium ?": [
+        "moon moves around earth . " * 5,
+        "bananas are rich in potassium .",
+        "fruit rich in potassium : which fruit is ?",
     ],
-    "Where did the cat sat?": [
-        "A dog ran around the moon.",
-        "The cat sat on the mat, the cat sat.",
-        "food for the dog. " * 6 + "the cat",
-        "cat",
-        "bananas",
+    "the cat sat on the mat": [
+        "dog ran and moves around . " * 4,
+        "the cat sat on the mat .",
+        "a dog ran and sat on food , no cat .",
+    ],
+    "who moves around the earth": [
+        "the moon moves around the earth",
+        "cat and dog and food : no query yes . " * 4,
+        "a dog ran around the mat",
     ],
 }
-"""Queries and passages whose order the model makes, with passages of very different lengths."""
+"""Queries and passages whose order the model makes by clear differences of its scores."""
 
 
 @once
@@ -130,7 +130,7 @@ def overlap_model(size, labels=1, positions=POSITIONS):
         types = bert.embeddings.token_type_embeddings.weight
         types[0, query], types[0, passage] = 1, -1
         types[1, query], types[1, passage] = -1, 1
-        place = torch.linspace(1, 0, positions)
+        place = torch.linspace(1, 0, positions) ** 3
         position = bert.embeddings.position_embeddings.weight
         position[:, near], position[:, far] = place, -place
         length = (2 + 2 * _LARGE**2 + 2 + 2 * 0.5) ** 0.5 / width**0.5
@@ -153,7 +153,7 @@ def overlap_model(size, labels=1, positions=POSITIONS):
         out.weight[match, match], out.weight[unmatch, match] = 1 / length, -1 / length
 
         ask, key, value, out = attention(1)
-        ask.bias[one] = root
+        ask.weight[one, 2] = length * root  # of the first token, which is read
         key.weight[one, near] = _PREFERENCE * length
         # 1 for a word of the passage that the query has, 0 for all others.
         value.weight[total, match] = length
@@ -164,6 +164,7 @@ def overlap_model(size, labels=1, positions=POSITIONS):
         out.weight[total, total], out.weight[rest, total] = 1 / length, -1 / length
 
         bert.pooler.dense.weight[total, total] = length
+        bert.pooler.dense.weight[total, 0] = -length / 2  # nothing sensible, if padding is read
         for label in range(labels):
             model.classifier.weight[label, total] = 20.0 if label == labels - 1 else -20.0
         model.classifier.bias.fill_(-2.0)

@@ -23,7 +23,7 @@ _MAX_ITEMS = 10_000  # maximum number of items of lists and mappings that are re
 _MAX_DEPTH = 8  # maximum nesting of lists and mappings that is rendered
 
 
-class _Field:
+class Field:
     """A configured field: names to try in turn, and whether to count the items of the value."""
 
     def __init__(self, configured: str) -> None:
@@ -95,12 +95,12 @@ class Rendering:
         return tuple(self.fields) == ("text",)
 
     @cached_property
-    def _fields(self) -> tuple[_Field, ...]:
-        return tuple(map(_Field, self.fields))
+    def _fields(self) -> tuple[Field, ...]:
+        return tuple(map(Field, self.fields))
 
     @cached_property
-    def _id(self) -> _Field | None:
-        return None if self.id is None else _Field(self.id)
+    def _id(self) -> Field | None:
+        return None if self.id is None else Field(self.id)
 
     def named(self, candidate: Candidate) -> Candidate:
         """Return the candidate under the id that methods are shown."""

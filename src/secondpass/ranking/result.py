@@ -10,7 +10,7 @@ from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.settings import counted
-from secondpass.types import Issue, Ranked, Report
+from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
@@ -135,13 +135,7 @@ class Ranking(Sequence[Ranked]):
         if ids:
             more = ["…"] if len(self) > _IDS else []
             parts.append(f"first {', '.join(ids + more)}")
-        if report.nothing_relevant:
-            parts.append("nothing relevant")
-        if left_out := sum(map(len, report.left_out.values())):
-            parts.append(f"{left_out:,} left out")
-        if report.issues:
-            codes = dict.fromkeys(issue.code for issue in report.issues)
-            parts.append(f"issues {', '.join(codes)}")
+        parts += findings(report)
         return f"<Ranking {report.status_text}: {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
@@ -197,6 +191,8 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
         "spread": item.spread,
         "probability": item.probability,
     }
+    if item.terms is not None:
+        record["terms"] = {**item.terms}
     if text:
         record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
     return record

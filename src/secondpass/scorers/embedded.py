@@ -178,7 +178,8 @@ class EmbeddedScorer:
 
     Args:
         max_length: tokens per text; longer texts are truncated.
-        backend: what runs the model. ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        backend: what runs the model. ``auto`` is OpenVINO if it is installed, and onnxruntime
+            otherwise.
         precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available
@@ -192,10 +193,10 @@ class EmbeddedScorer:
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
-            nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
-            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, or the vocabulary
-            spells the script letter by letter, as Cyrillic, Greek or Arabic, else ``lean``;
-            ``ignore`` scores it as English.
+            nothing. ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order.
+            ``ignore`` scores it as English. ``auto`` is ``keep`` if more than 5 % of the word
+            pieces are unknown, or if the vocabulary spells the script letter by letter (such as
+            Cyrillic, Greek or Arabic), and ``lean`` otherwise.
 
     Scores are between -1 and 1 (kind ``similarity``). Rerankers call :meth:`score_lists`. The
     scores of a ranking, which thresholds are compared with, depend on the query and one passage

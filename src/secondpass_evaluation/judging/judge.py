@@ -62,6 +62,11 @@ class Judgements:
     calls: int = 0
     stopped: str = ""
 
+    def __repr__(self) -> str:
+        parts = [repr(self.judged_by), counted(self.calls, "call")]
+        parts += [f"stopped: {self.stopped}"] if self.stopped else []
+        return f"<Judgements {'; '.join(parts)}>"
+
     def write(self, folder: AnyPath) -> list[str]:
         """Write the judgements into a folder, which is created if it does not exist.
 

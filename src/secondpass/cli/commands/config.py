@@ -43,7 +43,7 @@ def validate(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="YAML files with a configuration each."),
+        typer.Argument(metavar="FILE", help="YAML files; each has one configuration."),
     ] = None,
     preset: Preset = None,
     settings: Set = None,
@@ -145,7 +145,7 @@ def _checked(
 
 config_app = typer.Typer(
     cls=CommandGroup,
-    help="Check configurations, or show them resolved; nothing is run.",
+    help="Check configurations, or show them with presets filled in.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -157,7 +157,8 @@ config_app.command(cls=Subcommand)(report_errors(show))
 
 def presets(
     name: Annotated[
-        str | None, typer.Argument(help="Preset to show as YAML.", autocompletion=complete_preset)
+        str | None,
+        typer.Argument(help="Name of the preset to show as YAML.", autocompletion=complete_preset),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

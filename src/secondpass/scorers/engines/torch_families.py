@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.checkpoints import (
     SAMPLE,
+    check_length,
     check_vocabulary,
     load_checked,
+    positions_of,
     set_pad_token,
 )
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, token_id
-from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
@@ -113,10 +114,8 @@ class FamilyModel(TorchRunner):
                     _read_both_ways(model)
                 check_vocabulary(name, self.tokenizer, model)
                 set_pad_token(name, self.tokenizer, model)
-                config = model.config.get_text_config()
-                positions = getattr(config, "max_position_embeddings", None)
-                if positions is not None:
-                    positions -= skipped_positions(config.to_dict())
+                positions = positions_of(model.config)
+                check_length(name, options.get("max_length"), positions)
                 self.inputs = FamilyInputs(
                     name,
                     family.input,

@@ -37,7 +37,7 @@ from secondpass.adapters.parameters import (
     plain_number,
     whole_number,
 )
-from secondpass.adapters.scores import results
+from secondpass.adapters.scores import naming_kept_keys, results
 from secondpass.config import resolve
 from secondpass.errors import InputError
 from secondpass.ranking.candidates import kind_of
@@ -58,8 +58,8 @@ class SecondPassRanker:
     documents are ranked, the others keep their order, and `report` lists the issues. The returned
     documents are copies. Their `score` never rises along the list, and `rerank_score`,
     `rerank_final_score`, `retrieval_score`, `rerank_rank`, `rerank_status` and, if there are any,
-    `rerank_span`, `rerank_spread` and `rerank_probability` are added to `meta`, except if another
-    component wrote a key of that name.
+    `rerank_span`, `rerank_spread`, `rerank_probability` and `rerank_terms` are added to `meta`,
+    except if another component wrote a key of that name.
 
     ### Usage example
 
@@ -337,6 +337,7 @@ class SecondPassRanker:
         return settings
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
+        ranking = naming_kept_keys(ranking, self.meta_prefix, "meta_prefix")
         copies = ranked(documents, ranking, self.meta_prefix)
         return {"documents": copies, "report": ranking.report.to_dict()}
 
