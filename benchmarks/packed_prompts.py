@@ -161,7 +161,8 @@ def main() -> None:
     )
     times = sorted(cpu_of_packing([*rankings.values()][:50], count))
     print(
-        f"packing {DEPTH} passages: {statistics.median(times):.1f} ms of CPU, at most {times[-1]:.1f}"
+        f"packing {DEPTH} passages: {statistics.median(times):.1f} ms of CPU, "
+        f"at most {times[-1]:.1f}"
     )
 
 
