@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem, reraise_exit
@@ -267,7 +266,7 @@ def added(
         if unread:
             missing[term.field] = unread
         if known:
-            absent = median(known) if term.absent is None else term.absent
+            absent = _median(known) if term.absent is None else term.absent
             kept.append(term)
             columns.append([absent if number is None else number for number in column])
     return Sum(
@@ -279,6 +278,14 @@ def added(
         [*zip(*columns, strict=True)] if columns else [()] * len(candidates),
         missing,
     )
+
+
+def _median(numbers: Sequence[float]) -> float:
+    # The module statistics takes longer to import than a ranking.
+    ordered, middle = sorted(numbers), len(numbers) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def to_terms(value: object) -> tuple[Term, ...]:
