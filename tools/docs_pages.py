@@ -409,7 +409,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/server.md": (
         "Serving",
         "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass "
-        "mcp`, packing and the export of models.",
+        "mcp` and the export of models.",
         ("secondpass_server",),
     ),
     "api/adapters.md": (

@@ -25,7 +25,8 @@ def write(folder: Path) -> None:
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("integrations/*/*.md")]
+    for page in pages:
         if code := blocks(page, "python"):
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (folder / f"{name}.py").write_text("\n\n".join(code), encoding="utf-8")

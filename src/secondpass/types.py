@@ -42,6 +42,12 @@ DEGRADED_WORDS: Mapping[DegradedBy, str] = {
 }
 
 
+Piece: TypeAlias = tuple[int, int, float]
+"""A part of a text, such as a sentence, and how well it matches: (start, stop, score).
+
+start and stop are in characters. The scores of a list of texts can be compared with each other, and
+with nothing else."""
+
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the name of a piece of work, the number of steps done, and their total; None where
 the total is unknown."""
@@ -92,6 +98,8 @@ class Ranked:
         spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
         probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
         terms: what was added to its score, 0 to 1, by the field of each of ``terms``; None without.
+        pieces: the parts of the text that were scored, in its order, without overlap; empty if the
+            method scores texts only as a whole.
     """
 
     rank: int
@@ -106,6 +114,7 @@ class Ranked:
     spread: float | None = None
     probability: float | None = None
     terms: Mapping[str, float] | None = field(default=None, repr=False)
+    pieces: Sequence[Piece] = field(default=(), repr=False)
 
     @property
     def id(self) -> str | int | None:

@@ -77,7 +77,7 @@ def job(
     gpus: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Number of GPUs of each worker. Default: 1 if there are GPUs, else 0."
+            min=0, help="Number of GPUs of each worker. Default: 1 if there are GPUs, 0 otherwise."
         ),
     ] = None,
     concurrency: Annotated[

@@ -18,12 +18,31 @@ PAGES = [
     "SECURITY.md",
     "docs/command.md",
     "docs/configuration.md",
+    "docs/decision-models.md",
     "docs/evaluation.md",
+    "docs/evidence.md",
+    "docs/extend.md",
     "docs/glossary.md",
+    "docs/haystack.md",
+    "docs/how-to/caching-and-concurrency.md",
+    "docs/how-to/mcp.md",
+    "docs/how-to/production.md",
+    "docs/how-to/ray.md",
+    "docs/how-to/tracing.md",
     "docs/index.md",
+    "docs/language-models.md",
+    "docs/llama_index.md",
+    "docs/meanings.md",
+    "docs/models.md",
+    "docs/monitoring.md",
+    "docs/rerank-apis.md",
+    "docs/security.md",
+    "docs/serve.md",
     "docs/start.md",
     "docs/thresholds.md",
+    "docs/troubleshooting.md",
     "docs/tutorial.md",
+    "docs/versions.md",
     "docs/which-method.md",
     *(
         page.relative_to(ROOT).as_posix()
@@ -33,7 +52,24 @@ PAGES = [
 ]
 """Pages that keep to :data:`PATTERNS`, :data:`TERMS` and the rules of sentences."""
 
-SOURCES: tuple[str, ...] = ()
+SOURCES: tuple[str, ...] = (
+    "secondpass/cli",
+    "secondpass_evaluation/cli/calibrate.py",
+    "secondpass_evaluation/cli/drift.py",
+    "secondpass_evaluation/cli/evaluate.py",
+    "secondpass_evaluation/cli/example.py",
+    "secondpass_evaluation/cli/index.py",
+    "secondpass_evaluation/cli/judge.py",
+    "secondpass_evaluation/cli/query.py",
+    "secondpass_evaluation/cli/store.py",
+    "secondpass_evaluation/cli/tune.py",
+    "secondpass_evaluation/report",
+    "secondpass_evaluation/tuning",
+    "secondpass_evaluation/calibration/result.py",
+    "secondpass_evaluation/calibration/calibrating.py",
+    "secondpass_ray/cli.py",
+    "secondpass_server/cli",
+)
 """Files or folders of the source whose help texts, messages and verdicts keep to the patterns."""
 
 PATTERNS = {

@@ -36,6 +36,7 @@ from secondpass.extend import (
     Tiers,
     When,
 )
+from secondpass_evaluation import Comparison, compare, make_suite
 
 QUERY = "red panda"
 TEXTS = ["a red car", "the red panda eats bamboo", "a train"]
@@ -141,6 +142,22 @@ weight: float = 0.0 if preset.blend is None else preset.blend.original
 deadline: float | None = brief.limits.deadline
 assert (weight, deadline) == (0.1, 2)
 
+
+def mistakes() -> None:
+    """Errors for type checkers: with `--strict`, one that is none would be an unused ignore."""
+    Reranker("lexical", limits=3)  # type: ignore[arg-type]
+    Reranker("lexical", when="always")  # type: ignore[arg-type]
+    Reranker("lexical", tail="cut")  # type: ignore[arg-type]
+    Reranker("lexical", dept=3)  # type: ignore[call-arg]
+    Reranker.from_preset("lexical", dept=3)  # type: ignore[call-arg]
+    Reranker.from_preset("lexical", blend=0.5)  # type: ignore[arg-type]
+    preset.changed(method="lexical")  # type: ignore[call-arg]
+    preset.rerank(QUERY, TEXTS, top_k="3")  # type: ignore[arg-type]
+    Graded(Grades(), prompt="Be brief.")  # type: ignore[arg-type]
+    SecondPassRanker(3)  # type: ignore[arg-type]
+    SecondPassRerank("lexical", top_n="3")  # type: ignore[arg-type]
+
+
 # ---------------------------------------------------------------------- calls
 
 candidates: list[Candidate | str | dict[str, Any]] = [
@@ -164,6 +181,15 @@ async def calls() -> tuple[Ranking, list[bool]]:
 
 last, finals = asyncio.run(calls())
 assert (last.order, finals[-1]) == ((1, 0, 2), True)
+
+# ---------------------------------------------------------------------- evaluation
+
+corpus = [{"id": str(place), "text": text} for place, text in enumerate(TEXTS)]
+suite = make_suite("pandas", {"q": QUERY}, {"q": {"1": 1}}, corpus=corpus)
+systems = {"preset": "lexical", "mapping": {"method": "lexical"}, "object": Reranker("lexical")}
+comparison: Comparison = compare(systems, suite, first_stages=["lexical"], depth=3)
+means: dict[str, float] = comparison.means("nDCG@10")
+assert sorted(means) == ["lexical", *(f"lexical+{name}" for name in sorted(systems))]
 
 # ---------------------------------------------------------------------- Haystack and LlamaIndex
 

@@ -175,6 +175,19 @@ def test_no_handler_is_serialised() -> None:
     assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager
 
 
+def test_no_callback_manager_is_an_empty_one() -> None:
+    """Other postprocessors take None, too."""
+    reranker = SecondPassRerank("lexical", callback_manager=None)
+    for _ in range(2):
+        assert reranker.rerank_nodes(nodes_of(), QUERY)[1].status == "ok"
+        reranker.callback_manager = None  # type: ignore[assignment]
+    message = "callback_manager: give a CallbackManager or None, not 3"
+    with pytest.raises(ConfigurationError, match=f"^{message}$"):
+        SecondPassRerank("lexical", callback_manager=3)
+    with pytest.raises(ValueError, match=message):
+        reranker.callback_manager = 3  # type: ignore[assignment]
+
+
 class WithHeaders(Scripted):
     default_headers: dict[str, str] = {}  # noqa: RUF012 - a pydantic field
 

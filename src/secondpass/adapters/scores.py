@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from types import NoneType
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 from secondpass.ranking.blending import sigmoid
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.result import Ranking
-from secondpass.types import ItemStatus, Ranked
+from secondpass.types import Issue, ItemStatus, Ranked
 
 T = TypeVar("T")
 
@@ -198,6 +199,39 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         for name, value in added.items()
         if name not in metadata or type(metadata[name]) in types.get(name, ())
     }
+
+
+def naming_kept_keys(ranking: Ranking, prefix: str, parameter: str) -> Ranking:
+    """The ranking, with an issue if `provenance` keeps keys of other programs in place of ours.
+
+    Args:
+        ranking: of candidates with the metadata of the documents.
+        prefix: of the keys.
+        parameter: the adapter's parameter for the prefix.
+    """
+    names, items = _names(prefix), []
+    kept: set[str] = set()
+    for item in ranking:
+        metadata = item.candidate.metadata or {}
+        if not metadata or metadata.keys().isdisjoint(names):
+            continue
+        ours = provenance(item, {}, prefix).keys() - {prefix + "retrieval_score"}
+        if not_written := ours - provenance(item, metadata, prefix).keys():
+            kept |= not_written
+            items.append(item)
+    if not kept:
+        return ranking
+    items.sort(key=lambda item: item.position)
+    about = ", ".join(sorted(kept))
+    issue = Issue(
+        "metadata_kept",
+        f"metadata that another program wrote was kept, so this was not written: {about}; "
+        f"to write it under other names, set {parameter}=",
+        tuple(item.position for item in items),
+        tuple(item.id for item in items),
+    )
+    report = replace(ranking.report, issues=(*ranking.report.issues, issue))
+    return replace(ranking, report=report)
 
 
 @cache

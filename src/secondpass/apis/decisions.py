@@ -218,13 +218,13 @@ class Decisions(ApiMethod[DecisionApi]):
         base_url: the URL, with or without the API's path, for another provider or server of that
             shape.
         path: replaces the API's path, and is appended to any ``base_url``.
-        rename: names of fields of another provider, by those of the description; three at most.
+        rename: names of fields of another provider, by the names in the description; three at most.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one; with ``base_url`` that is ``DECISIONS_API_KEY``.
-        question: ``graded`` asks for the probability of each level of a scale, of which the
-            expected level counts, from 0 to 1; ``yes_no`` for the probability that a document
-            answers the query.
+        question: ``graded`` asks for the probability of each level of a scale; the score is the
+            expected level, from 0 to 1. ``yes_no`` asks for the probability that a document answers
+            the query.
         levels: what the levels of the scale mean, lowest first; of ``yes_no``, what a no and a yes
             mean.
         instructions: the question. ``{document}`` stands for "the document" or, in the layout

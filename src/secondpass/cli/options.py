@@ -171,7 +171,7 @@ class RerankerOptions:
     settings: Set = None
 
     def read(self, default: str = "default") -> dict[str, Any]:
-        """The configuration; by default that of a preset."""
+        """The configuration; by default the one of a preset."""
         name = default if self.preset is None and self.config is None else self.preset
         return configuration(name, self.config, self.settings)
 
@@ -348,9 +348,9 @@ def _check_source(preset_name: str | None, file: Path | None) -> None:
 
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
-    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50.
+    """A configuration with the depth of ``--rerank-top-n``, its own depth, or 50, in this order.
 
-    With a store of passages the default is that of rerankers, 100.
+    With a store of passages, the default is the default of rerankers, 100.
     """
     if top_n is None and ("depth" in config or has_store(config)):
         return dict(config)

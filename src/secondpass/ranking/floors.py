@@ -70,10 +70,11 @@ class Floor:
 
     Attributes:
         at: the threshold.
-        on: what it is compared with: the ``final`` score, which only a blend by ``none`` or
-            ``sigmoid`` makes another one, or the method's ``rerank`` score. A blend by ``minmax``,
+        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score. Only a
+            blend by ``none`` or ``sigmoid`` makes the two differ here. A blend by ``minmax``,
             ``zscore`` or ``rrf`` makes final scores relative to the list, so ``final`` is refused
-            then. None is ``final`` with a blend by ``none`` or ``sigmoid``, else ``rerank``.
+            then. None is ``final`` with a blend by ``none`` or ``sigmoid``, and ``rerank``
+            otherwise.
         nothing: threshold on the rerank score: if all candidates are below it, the report has
             ``nothing_relevant``. It may be higher than the threshold. None does not decide it.
         keep: the share of relevant candidates that it was fitted to keep.

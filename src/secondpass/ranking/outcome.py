@@ -26,6 +26,7 @@ from secondpass.types import (
     DegradedBy,
     Issue,
     ItemStatus,
+    Piece,
     Ranked,
     ScoreKind,
     Threshold,
@@ -44,7 +45,7 @@ class Trace:
     Attributes:
         ids, scores: ids and retrieval scores as they were passed, aligned with the input.
         status, rerank_score, final_score: aligned with the input.
-        stage_scores, spans, spreads, probabilities: by input position, where there are any.
+        stage_scores, spans, spreads, probabilities, pieces: by input position, where there are any.
         head: the candidates within the depth, in input order.
         order: the candidates that were ranked, with those that ``top_k`` cuts off.
         order_scores: what was blended and decides the order, aligned with the input; None: the
@@ -55,6 +56,7 @@ class Trace:
             distances, ranks.
         before: the order of the head before an ordering moved items; None if none did.
         ordering: the name of that ordering.
+        arranged: whether it only places items, so that ``before`` has the best ones first.
         blend: the blend that was applied; None if the final scores are the rerank scores.
         scale: lowest and highest grade, if the method's scores are grades.
         floor: the threshold that was applied.
@@ -82,6 +84,8 @@ class Trace:
     spreads: Mapping[int, float | None] = field(default_factory=dict)
     probabilities: Mapping[int, float] = field(default_factory=dict)
     failed: bool = False
+    arranged: bool = False
+    pieces: dict[int, Sequence[Piece]] = field(default_factory=dict)
 
     def original(self, position: int) -> float | None:
         """The retrieval score as a finite float; None if there is none."""
@@ -89,7 +93,7 @@ class Trace:
 
     def reordered(self, before: Sequence[int], ordering: object) -> None:
         """Keep the order before an ordering moved items, and the name of the ordering."""
-        self.before = before
+        self.before, self.arranged = before, arranges(ordering)
         try:
             name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
         except BaseException as error:  # a foreign object may raise anything
@@ -134,6 +138,7 @@ class Trace:
                 spread,
                 probability,
                 values,
+                self.pieces.get(position, ()),
             )
             item.__class__ = Ranked
             items.append(item)
@@ -231,6 +236,11 @@ class Outcome:
                 span_of_text = rendering.span_of_text(self.candidates[position], span)
                 if span_of_text is not None:
                     trace.spans[position] = span_of_text
+        trace.pieces = {
+            position: rendering.pieces_of_text(self.candidates[position], pieces)
+            for position, pieces in zip(positions, judgement.pieces or (), strict=False)
+            if pieces and trace.status[position] == "scored"
+        }
 
     def rank(
         self,

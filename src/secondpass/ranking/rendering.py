@@ -13,7 +13,7 @@ from secondpass.errors import reraise_exit
 from secondpass.questions import joined, sliced
 from secondpass.ranking.candidates import field_value
 from secondpass.settings import configurable, nested
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Piece
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -140,10 +140,17 @@ class Rendering:
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
         """Convert a span of a rendering to one of the candidate's text; None if there is none."""
         text_range = self._text_range(candidate)
+        return None if text_range is None else _within(span, text_range)
+
+    def pieces_of_text(self, candidate: Candidate, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Convert scored parts of a rendering to those of the candidate's text."""
+        text_range = self._text_range(candidate)
         if text_range is None:
-            return None
-        start, stop = max(span[0], text_range[0]), min(span[1], text_range[1])
-        return (start - text_range[0], stop - text_range[0]) if start < stop else None
+            return ()
+        if text_range[0] == 0 and (not pieces or pieces[-1][1] <= text_range[1]):
+            return pieces
+        found = [(_within((start, stop), text_range), score) for start, stop, score in pieces]
+        return [(*span, score) for span, score in found if span is not None]
 
     def body(self, candidate: Candidate, rendered: str) -> Span:
         """Return the part of a rendering to split into windows: the text, else all fields."""
@@ -249,6 +256,12 @@ def as_text(value: Any) -> str | None:
     except BaseException as error:  # a foreign __str__ may raise anything
         reraise_exit(error)
         return None
+
+
+def _within(span: Span, text_range: Span) -> Span | None:
+    """The part of a span that lies in a range, from where that begins; None if there is none."""
+    start, stop = max(span[0], text_range[0]), min(span[1], text_range[1])
+    return (start - text_range[0], stop - text_range[0]) if start < stop else None
 
 
 def _collection_text(value: Any, remaining: list[int], depth: int = 0) -> str:

@@ -89,7 +89,7 @@ class Agreement:
         below: the agreement is less than this.
         at_least: the agreement is this or more.
         first: number of candidates of each retriever that are compared.
-        ranks: whether the fields are ranks, of which the lowest is the best; else scores.
+        ranks: whether the fields are ranks (the lowest is the best) instead of scores.
     """
 
     fields: Annotated[Sequence[str], Len(2)]

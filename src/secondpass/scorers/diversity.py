@@ -61,9 +61,9 @@ class Diverse:
     Attributes:
         relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and items beyond the
             cap are moved.
-        similarity: of two texts: ``words`` is the share of their words and pairs of words that they
-            have in common; ``embedded`` the cosine of their vectors by the embedding model (English
-            only; extra ``embedded``).
+        similarity: how the similarity of two texts is computed. ``words``: the share of their words
+            and pairs of words that they have in common. ``embedded``: the cosine of their vectors
+            by the embedding model (English only; extra ``embedded``).
         duplicate: minimum share of common words and pairs of words that makes the lower of two
             items a near-duplicate, with either ``similarity``; None disables this.
         cap: maximum number of items per source; None for no limit. Items without a source are not

@@ -26,9 +26,9 @@ from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.packing import Record
 from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
-from secondpass.scorers.truncation import span_before
+from secondpass.scorers.truncation import pieces_before
 from secondpass.settings import configurable
-from secondpass.types import EngineInfo, Issue, ScoreKind
+from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
@@ -157,10 +157,10 @@ class EmbeddedPairs:
 
 
 def _of_passage(result: Match, passage: str, key: str) -> Match:
-    """The match with a span of the passage, in place of one of its key."""
-    if result.span is None or passage.startswith(key):
+    """The match with pieces of the passage, in place of those of its key."""
+    if not result.pieces or passage.startswith(key):
         return result
-    return result._replace(span=span_before(passage, key, result.span))
+    return result._replace(pieces=pieces_before(passage, key, result.pieces))
 
 
 _STORED_AT_ONCE = 64
@@ -178,7 +178,8 @@ class EmbeddedScorer:
 
     Args:
         max_length: tokens per text; longer texts are truncated.
-        backend: what runs the model. ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        backend: what runs the model. ``auto`` is OpenVINO if it is installed, and onnxruntime
+            otherwise.
         precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available
@@ -192,10 +193,10 @@ class EmbeddedScorer:
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
-            nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
-            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, or the vocabulary
-            spells the script letter by letter, as Cyrillic, Greek or Arabic, else ``lean``;
-            ``ignore`` scores it as English.
+            nothing. ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order.
+            ``ignore`` scores it as English. ``auto`` is ``keep`` if more than 5 % of the word
+            pieces are unknown, or if the vocabulary spells the script letter by letter (such as
+            Cyrillic, Greek or Arabic), and ``lean`` otherwise.
 
     Scores are between -1 and 1 (kind ``similarity``). Rerankers call :meth:`score_lists`. The
     scores of a ranking, which thresholds are compared with, depend on the query and one passage
@@ -292,13 +293,15 @@ class EmbeddedScorer:
         scores: list[float | None] = [None] * length
         order: list[float | None] = [None] * length
         spans: list[Span | None] = [None] * length
+        pieces: list[Sequence[Piece] | None] = [None] * length
         indices = sorted(matches)  # the same order with or without a deadline
         read = [matches[index] for index in indices]
         pair_scores = list_scores(read, feedback=0, idf=False)
         lean = verdict.original is not None
         read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
         for index, pair, score, part in zip(indices, pair_scores, read_scores, read, strict=True):
-            scores[index], order[index], spans[index] = pair, score, part.span
+            scores[index], order[index] = pair, score
+            spans[index], pieces[index] = part.span, part.pieces
         known = sum(part.known for part in read)
         return ListScores(
             scores,
@@ -308,6 +311,7 @@ class EmbeddedScorer:
             order_scores=None if read_scores is pair_scores else order,
             known=known,
             encoded=len(read) - known,
+            pieces=pieces,
         )
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:

@@ -35,7 +35,7 @@ Names: TypeAlias = Annotated[Sequence[str], OneOrMore()]
 PLACEHOLDERS: Mapping[str, str] = {
     "query": "the query",
     "passage": "the text of one passage",
-    "instruction": "the instruction of the call, or else the family's own",
+    "instruction": "the instruction of the call or, without one, the family's own",
     "count": "the number of passages of a list",
     "index": "the index of a passage in its list, counted from 0, in a part with `each`",
 }
@@ -52,10 +52,11 @@ class Match:
     Names may have ``*``, and begin with ``!`` for what must not be there.
 
     Attributes:
-        architectures: classes, of which config.json names one; an empty name stands for none.
+        architectures: classes; config.json must name one of them. An empty name stands for no
+            class.
         model_type: kinds in config.json.
         auto_map: the author's code in config.json. A family that names it goes before others.
-        modules: classes in modules.json, each of which is there; without them, it has at most the
+        modules: classes that must all be in modules.json. Without them, it may have only the
             transformer.
         saved_as: kinds in config_sentence_transformers.json; an empty name stands for none.
         config: values in config.json, by their places; ``*`` is any. One that begins with ``!``
@@ -63,7 +64,7 @@ class Match:
         own: the same in config_sentence_transformers.json.
         files: files that the model has.
         name: a regular expression that the name of the model or its folder has, in any case. Only
-            for families whose files do not differ from those of other models. The setting
+            for families whose files do not differ from the files of other models. The setting
             ``family`` replaces it.
         other: a regular expression for the names of other versions, whose files may look the same
             and mean something else, in any case. A model of such a name is refused, unless
@@ -316,7 +317,7 @@ class Run:
             transformers: a ``classifier``, a ``causal`` or ``seq2seq`` language model, or an
             ``encoder`` without a head.
         native: classes of transformers that compute the same as the author's code; the first that
-            config.json names, or else the first of all, is used.
+            config.json names is used or, if it names none, the first of all.
         attention: ``own`` is what the class has, ``both`` lets a causal one read both ways.
     """
 
@@ -420,8 +421,8 @@ class Scale:
 
     Attributes:
         kind: of the scores. Only logits have probabilities, their sigmoid.
-        divide: what the number that is read is divided by; a name is that of a value in
-            config.json, 1 if it has none.
+        divide: what the number that is read is divided by. A name stands for the value of this name
+            in config.json, or for 1 if it has none.
         threshold: the score that the authors say separates what is relevant; None if they say none.
     """
 
@@ -483,7 +484,7 @@ class Family:
 
     Attributes:
         title: what it is, for messages.
-        models: names on the hub, as examples.
+        models: names at Hugging Face, as examples.
         match: how a model of it is recognised: one way, or several.
         input: what it reads.
         run: what is computed; None if ``code`` is required.

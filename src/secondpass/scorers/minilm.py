@@ -144,7 +144,7 @@ class MiniLM:
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        backend: ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        backend: ``auto`` is OpenVINO if it is installed, and onnxruntime otherwise.
         precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
             fast bfloat16.
 

@@ -42,9 +42,9 @@ class Blocks(OrderStrategy):
         final: number of top candidates that are ordered once more, in one question; 0 for none.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Reciprocal ranks are averaged.
-        reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
-            the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
-            reranking reply, best with ``labels: index1``.
+        reply: ``permutation`` asks for an array of labels, best first. ``keyed`` and ``pairs`` ask
+            for the rank of each. ``ranked`` asks for ``[2] > [1] > [3]``, as models trained for
+            listwise reranking reply; use ``labels: index1`` with it.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
             passages), their ``id``, or numbers from 0 or 1.
         bare: ask for the array itself; no schema is sent then.

@@ -53,8 +53,7 @@ def drift(
         Path | None,
         typer.Argument(
             metavar="B",
-            help="Folder or file with the later period. Default: A, of which other days are "
-            "then read.",
+            help="Folder or file with the later period. Default: other days of A.",
         ),
     ] = None,
     before: Annotated[

@@ -153,6 +153,8 @@ def query(
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
+        if vector:
+            warn("--vector: the results of the vector search alone are reranked")
         config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)

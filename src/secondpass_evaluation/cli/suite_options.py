@@ -169,7 +169,7 @@ class SuiteOptions:
     ] = None
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="File of judgements (qrels), in the format of TREC or BEIR."),
+        typer.Option("--qrels", help="File of judgements, in the format of TREC or BEIR."),
     ] = None
     documents: DocumentOptions = DocumentOptions()
 
@@ -241,7 +241,7 @@ class VectorOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The folder, by default that of the platform; None with ``--no-cache``."""
+        """The folder, by default the cache folder of the platform; None with ``--no-cache``."""
         return None if self.no_cache else self.cache or cache_folder()
 
 

@@ -19,7 +19,7 @@ from secondpass_evaluation.reranking import judged_nothing, replayed_run
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
-"""The presets to try by default: those of local models, which cost nothing."""
+"""The presets to try by default: the presets of local models, which cost nothing."""
 
 DEPTHS = (20, 50, 100)
 WEIGHTS = (0.2, 0.4, 0.6, 0.8)

@@ -50,6 +50,7 @@ from secondpass.adapters.parameters import (
     check_order,
     whole_number,
 )
+from secondpass.adapters.scores import naming_kept_keys
 from secondpass.concurrency.locks import fork_lock
 from secondpass.config import preset_names
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
@@ -438,6 +439,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         self, nodes: Sequence[NodeWithScore], ranking: Ranking, finish: Finish
     ) -> tuple[list[NodeWithScore], Report]:
         prefix = self.metadata_prefix
+        ranking = naming_kept_keys(ranking, prefix, "metadata_prefix")
         omitted = None if self.keep_retrieval_score else f"{prefix}retrieval_score"
         copies = ranked(nodes, ranking, prefix, omitted)
         finish(copies, ranking.report)

@@ -37,7 +37,7 @@ from secondpass.adapters.parameters import (
     plain_number,
     whole_number,
 )
-from secondpass.adapters.scores import results
+from secondpass.adapters.scores import naming_kept_keys, results
 from secondpass.config import resolve
 from secondpass.errors import InputError
 from secondpass.ranking.candidates import kind_of
@@ -337,6 +337,7 @@ class SecondPassRanker:
         return settings
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
+        ranking = naming_kept_keys(ranking, self.meta_prefix, "meta_prefix")
         copies = ranked(documents, ranking, self.meta_prefix)
         return {"documents": copies, "report": ranking.report.to_dict()}
 
