@@ -37,10 +37,13 @@ mutation: $(VENV)/.test tools/requirements-mutation.txt
 	$(PIP) -r tools/requirements-mutation.txt
 	$(BIN)/python tools/mutation.py --jobs 2 $(MODULES)
 
+# Types, too, of the code in README and docs, by mypy and by pyright (its package without downloads).
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy $(ROOTS)
+	$(BIN)/python tools/typed_code.py build/typed
+	$(BIN)/mypy $(ROOTS) build/typed
+	$(BIN)/basedpyright --pythonpath $(BIN)/python -p build/typed
 
 # How much there is to read, and how much there is between a caller and the work.
 size: $(VENV)/.test

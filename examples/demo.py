@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 import python_docs
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from secondpass import Candidate, Ranking, Reranker
+from secondpass.cli.tables import FittedTable
 from secondpass.extend import MODEL_NAME, MiniLM, atomic_write
 from secondpass_evaluation import (
     Difference,
@@ -161,8 +161,8 @@ def show_question(
         console.print(Text(why, style="bold"))
     table = Table(title=f"“{question}”", title_justify="left", show_edge=False, expand=True)
     table.add_column("", justify="right", width=1)
-    table.add_column(f"{CHOSEN_SEARCH} search", ratio=1, no_wrap=True)
-    table.add_column("with the second pass", ratio=1, no_wrap=True)
+    table.add_column(f"{CHOSEN_SEARCH} search", ratio=1, overflow="fold")
+    table.add_column("with the second pass", ratio=1, overflow="fold")
     table.add_column("was", justify="right", width=3)
     for index, (old, new) in enumerate(zip(before[:5], after.items[:5], strict=False)):
         table.add_row(
@@ -187,18 +187,13 @@ def show_figures(
 ) -> None:
     """Show one row per system; the best value of each column is highlighted."""
     count = len(next(iter(results.values())).per_query[MEASURES[0]])
-    # Fits into 80 columns.
-    table = Table(
-        title=f"Measured on {count} questions", title_justify="left",
-        box=box.HORIZONTALS, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
-    )  # fmt: skip
-    table.add_column("system", no_wrap=True)
+    table = FittedTable()
+    table.add_column("system")
     for measure in MEASURES:
-        # The parameter of RR(rel=2)@10 in a line of its own.
-        heading = re.sub(r"(\(.*\))(.*)", r"\2\n\1", measure)
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("gain in nDCG@10\n(95 % interval)", justify="right", no_wrap=True)
-    table.add_column("better\n/worse", justify="right", no_wrap=True)
+        # The parameter of RR(rel=2)@10 last, so that it can stand in a line of its own.
+        table.add_column(re.sub(r"(\(.*\))(.*)", r"\2 \1", measure), number=True)
+    table.add_column("gain in nDCG@10 (95 % interval)", number=True)
+    table.add_column("better /worse", number=True)
     best = {name: max(result.mean[name] for result in results.values()) for name in MEASURES}
     for system, result in results.items():
         means = {name: result.mean[name] for name in MEASURES}
@@ -212,8 +207,8 @@ def show_figures(
             *cells,
             gain_text(gain) if gain else "",
             f"{gain.wins}/{gain.losses}" if gain else "",
-            end_section=gain is not None,
         )
+    console.print(Text(f"Measured on {count} questions\n", style="italic"))
     console.print(table)
 
 

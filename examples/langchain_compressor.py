@@ -3,7 +3,7 @@
 Copy it into your project, and use it wherever LangChain takes a `BaseDocumentCompressor`, such as a
 contextual compression retriever::
 
-    compressor = SecondPassCompressor(Reranker.from_preset("lexical"), top_k=5)
+    compressor = SecondPassCompressor(Reranker.from_preset("lexical"), top_n=5)
     documents = compressor.compress_documents(retriever.invoke(query), query)
 """
 
@@ -22,20 +22,20 @@ from secondpass.extend import checked_list, results
 
 
 class SecondPassCompressor(BaseDocumentCompressor):
-    """Returns the documents best first: all of them, or the first ``top_k``.
+    """Returns the documents best first: all of them, or the first ``top_n``.
 
     The returned documents are copies. ``rerank_score`` and the other keys of the ranking are added
     to their metadata.
 
     Args:
         reranker: ranks the documents.
-        top_k: number of documents to return; None returns all.
+        top_n: number of documents to return, the name in LangChain; None returns all.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     reranker: Reranker
-    top_k: int | None = Field(default=None, ge=1)
+    top_n: int | None = Field(default=None, ge=1)
 
     def __init__(self, reranker: Reranker, **fields: Any) -> None:
         super().__init__(reranker=reranker, **fields)  # type: ignore[call-arg]
@@ -48,7 +48,7 @@ class SecondPassCompressor(BaseDocumentCompressor):
     ) -> list[Document]:
         """The documents, best first."""
         documents = checked_list(documents, Document, "documents", "Documents")
-        ranking = self.reranker.rerank(query, _candidates(documents), top_k=self.top_k)
+        ranking = self.reranker.rerank(query, _candidates(documents), top_k=self.top_n)
         return _ranked(documents, ranking)
 
     async def acompress_documents(
@@ -59,7 +59,7 @@ class SecondPassCompressor(BaseDocumentCompressor):
     ) -> list[Document]:
         """Asynchronous version of :meth:`compress_documents`."""
         documents = checked_list(documents, Document, "documents", "Documents")
-        ranking = await self.reranker.arerank(query, _candidates(documents), top_k=self.top_k)
+        ranking = await self.reranker.arerank(query, _candidates(documents), top_k=self.top_n)
         return _ranked(documents, ranking)
 
 

@@ -2,7 +2,17 @@
 
 import pytest
 
-from secondpass import Candidate, Ranking, Report, Request, Reranker
+from secondpass import (
+    Candidate,
+    Issue,
+    Ranked,
+    Ranking,
+    Report,
+    Request,
+    Reranker,
+    Skipped,
+    Usage,
+)
 
 CANDIDATES = [
     Candidate("cats", "a", 0.5),
@@ -34,6 +44,46 @@ def test_texts_are_not_shown(ranking):
         assert "burrow" not in repr(value)
     assert "owls" not in str(ranking.to_dict())
     assert "owls" in str(ranking.to_dict(text=True))
+
+
+SCORED = {"position": 4, "candidate": Candidate("owls", "a"), "stage_scores": (), "metadata": {}}
+REPRS: dict[str, object] = {
+    "<Report ok: 0 s>": Report("ok"),
+    "<Report degraded by fallback: interim; method 'm'; 40 of 50 scored; cost 0.0012; 1.23 s; "
+    "nothing relevant; 3 left out; issues a, b>": Report(
+        "degraded",
+        "m",
+        issues=(Issue("a", "…"), Issue("b", "…"), Issue("a", "…")),
+        usage=Usage(calls=3, cost=0.0012),
+        seconds=1.2345,
+        left_out={"floor": (1, 2), "top_k": (3,)},
+        final=False,
+        nothing_relevant=True,
+        depth_asked=50,
+        depth_done=40,
+        degraded_by=("fallback",),
+    ),
+    "<Report ok: skipped 9; 0.5 s>": Report("ok", skipped=Skipped("…", 9), seconds=0.5),
+    "Usage()": Usage(),
+    "Usage(calls=2, pairs=40, cost=0.333333)": Usage(calls=2, pairs=40, cost=1 / 3),
+    "<Issue a: why>": Issue("a", "why"),
+    "<Issue a of 'm' at 1000: why>": Issue("a", "why", (1000,), ("x",), "m"),
+    "<Issue a at 1, 2, 4, …: why>": Issue("a", "why", (1, 2, 4, 7), ("x", None, 3, 4)),
+    "<Ranked 1: id 'a', position 4, scored 0.3333, final 0.25>": Ranked(
+        1, status="scored", rerank_score=1 / 3, final_score=0.25, **SCORED
+    ),
+    "<Ranked 2: id 'a', position 4, scored 0.5, probability 0.9>": Ranked(
+        2, status="scored", rerank_score=0.5, final_score=0.5, probability=0.9, **SCORED
+    ),
+    "<Ranked 3: id 'a', position 4, tail>": Ranked(
+        3, status="tail", rerank_score=None, final_score=None, **SCORED
+    ),
+}
+
+
+@pytest.mark.parametrize("expected", REPRS)
+def test_reprs_are_short(expected):
+    assert repr(REPRS[expected]) == expected
 
 
 def test_a_request_is_a_tuple():

@@ -3,6 +3,7 @@
 - Links to files outside ``docs/`` lead to the repository, because the site has no such pages.
 - ``\\|`` in code in a table becomes ``|``: GitHub needs the backslash, MkDocs shows it.
 - The theme's requests to GitHub's API for statistics of the repository are removed.
+- Names in the first column of a table are marked, for `docs/assets/site.css`.
 - Roles of reStructuredText in docstrings (``:class:`Reranker```) become code.
 - Each page is written as Markdown beside its HTML, with signatures and docstrings in place of the
   directives of mkdocstrings, and ``llms.txt`` lists these files.
@@ -25,6 +26,9 @@ _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):<code>~?(?:[\w.]+\.)?([\w()]+)</code>")
 _DIRECTIVE = re.compile(r"^::: (\S+)\n(?: +.*\n)*", re.MULTILINE)
+_FIRST_CELL = re.compile(r"<tr>\s*<td[^>]*>.*?</td>", re.DOTALL)
+_NAME = re.compile(r"<code>([^\s<]{1,22})</code>")
+"""What a column of 45 % of a phone has room for."""
 _CODE = re.compile(r"`[^`\n]+`")
 
 _pages: dict[str, tuple[str, str]] = {}
@@ -39,8 +43,17 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001
-    html = _ROLE.sub(r"<code>\1</code>", html)
+    html = with_marked_names(_ROLE.sub(r"<code>\1</code>", html))
     return html.replace("<p>::</p>", "").replace("::</p>", ":</p>")
+
+
+def with_marked_names(html: str) -> str:
+    """Mark the names in first columns that a phone shows whole, such as ``--top-n``: not broken."""
+
+    def marked(cell: re.Match[str]) -> str:
+        return _NAME.sub(r'<code class="name">\1</code>', cell[0])
+
+    return _FIRST_CELL.sub(marked, html)
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:  # noqa: ARG001

@@ -254,6 +254,7 @@ def sections() -> dict[str, list[Part]]:
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
+        "Terms": [*_registered("terms", "an entry of `terms`.")],
         "Orderings": [
             *_registered("orderings", "`order:`, or an entry of `orders`."),
             Part("cap", Cap, "`cap:` of `diverse`."),
@@ -409,7 +410,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/server.md": (
         "Serving",
         "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass "
-        "mcp`, packing and the export of models.",
+        "mcp` and the export of models.",
         ("secondpass_server",),
     ),
     "api/adapters.md": (
@@ -501,16 +502,17 @@ def measured_table() -> str:
         ("`embedded` with `depth: 100`", whole, gain_100, time_100, "none",
          "`secondpass[embedded]`"),
         ("`cross_encoder`: MiniLM-L6", f"{published}, published", "not measured", local, "none",
-         "`secondpass[openvino]`, a model of the hub"),
-        ("`endpoint`: a rerank API", "by the model", "not measured", "1 request",
+         "`secondpass[openvino]`, a model from Hugging Face"),
+        ("`endpoint`: a rerank API", "depends on the model", "not measured", "1 request",
          "by request or token", "`secondpass[remote]`, a key or a server"),
-        ("`graded`: a language model", "by the model", "not measured", "5 questions at once",
-         "each passage read once", "`secondpass[openai]`, a key or a server"),
-        ("`listwise`: a language model", "by the model", "not measured",
+        ("`graded`: a language model", "depends on the model", "not measured",
+         "5 questions at once", "each passage read once",
+         "`secondpass[openai]`, a key or a server"),
+        ("`listwise`: a language model", "depends on the model", "not measured",
          "9 questions, one after the other", "each passage read about twice",
          "`secondpass[openai]`, a key or a server"),
-        ("`accurate`: a cascade", "by the model", "not measured",
-         "that of `default`, and 1 question", "20 passages read once",
+        ("`accurate`: a cascade", "depends on the model", "not measured",
+         "as long as `default`, and 1 question", "20 passages read once",
          "`secondpass[openvino,openai]`, both models"),
     )  # fmt: skip
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

@@ -34,7 +34,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("strategies",),
     ("apis",),
     ("built_in",),
-    ("reranker",),
+    ("reranker_settings", "reranker"),
     ("config",),
     ("formats",),
     ("adapters",),

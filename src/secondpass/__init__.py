@@ -13,7 +13,9 @@ from secondpass.errors import (
 )
 from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
+from secondpass.ranking.fusion import fuse
 from secondpass.ranking.observers import observe
+from secondpass.ranking.packing import Packed, Source
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
 from secondpass.types import (
@@ -46,6 +48,7 @@ __all__ = [
     "MissingExtraError",
     "ModelLoadError",
     "NotSerializableError",
+    "Packed",
     "PlannedStage",
     "Problem",
     "Ranked",
@@ -56,9 +59,11 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Skipped",
+    "Source",
     "StoreError",
     "Stored",
     "Threshold",
     "Usage",
+    "fuse",
     "observe",
 ]

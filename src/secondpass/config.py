@@ -90,14 +90,16 @@ def resolve(
             Reranker, config, about, defaults=defaults or {}, llm=llm, flat=flat or {}, own=own
         )
     except ConfigurationError as error:
-        hint = f"; give it as {llm_parameter}=, or in the configuration"
-        problems = [
-            Problem(problem.path, REQUIRED + hint)
-            if problem.path[-1:] == ("llm",) and problem.message == REQUIRED
-            else problem
-            for problem in error.problems
-        ]
-        raise ConfigurationError(problems, error.about) from None
+        parameters = {"llm": llm_parameter, "model": "model"}
+
+        def with_parameter(problem: Problem) -> Problem:
+            name = parameters.get(str(*problem.path[-1:]))
+            if name is None or not problem.message.startswith(REQUIRED):
+                return problem
+            hint = f"; give it as {name}=, or in the configuration"
+            return Problem(problem.path, problem.message + hint)
+
+        raise ConfigurationError([*map(with_parameter, error.problems)], error.about) from None
 
 
 def json_schema() -> dict[str, Any]:

@@ -7,6 +7,7 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
+from secondpass.asking.response_cache import ResponseCache
 from secondpass.effects import (
     LLM,
     Answer,
@@ -48,6 +49,9 @@ from secondpass.ranking.observers import (
     ScoringOperation,
 )
 from secondpass.ranking.ordering import LostInTheMiddle, Tiers
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.when import Agreement, Range, When
+from secondpass.ranking.windows import Passages
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count
 from secondpass.services.json_http import StatusError, connect, parse_json
@@ -59,6 +63,7 @@ from secondpass.strategies.listwise import Listwise
 __all__ = [
     "LLM",
     "MODEL_NAME",
+    "Agreement",
     "Answer",
     "Ask",
     "Blend",
@@ -83,6 +88,7 @@ __all__ = [
     "MiniLM",
     "Observer",
     "Operation",
+    "Passages",
     "Plan",
     "Prices",
     "Probabilities",
@@ -91,10 +97,13 @@ __all__ = [
     "Prompting",
     "Provider",
     "Question",
+    "Range",
     "RankingOperation",
     "RawScores",
     "Registration",
+    "Rendering",
     "RequestOperation",
+    "ResponseCache",
     "Score",
     "Scorer",
     "ScoringOperation",
@@ -104,6 +113,7 @@ __all__ = [
     "Task",
     "Tiers",
     "Turn",
+    "When",
     "atomic_write",
     "checked_list",
     "configurable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from secondpass.settings import configurable
+from secondpass.settings import configurable, nested
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
@@ -53,6 +53,10 @@ class Limits:
     repair: Annotated[int, Ge(0), Le(1)] = 1
 
 
+LIMITS = nested(Limits, optional=True)
+"""A parameter whose value is limits."""
+
+
 @configurable
 @dataclass(frozen=True)
 class Prices:
@@ -69,3 +73,7 @@ class Prices:
     def of(self, input_tokens: float, output_tokens: float) -> float:
         """Return the cost of these numbers of tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+
+PRICES = nested(Prices, optional=True)
+"""A parameter whose value is prices."""

@@ -9,29 +9,28 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
-    call_if_present,
     check_cache,
     check_packages,
     check_prices,
     close_all,
     has_storable,
-    reason_of,
     warm_up_first,
+    warm_up_orderings,
 )
 from secondpass.asking.planning import (
     ASSUMED_QUERY,
     Expected,
     Recorder,
-    assumed_passages,
     expected_uses,
     merged,
     planned,
     positive,
+    sampled,
     stored_texts,
 )
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
@@ -44,14 +43,12 @@ from secondpass.errors import (
     NotSerializableError,
     Problem,
     StoreError,
-    reraise_exit,
 )
-from secondpass.limits import Limits
-from secondpass.ranking.blending import Blend
+from secondpass.limits import LIMITS, Limits
+from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
 from secondpass.ranking.cost_plan import CostPlan
-from secondpass.ranking.diagnostics import log
-from secondpass.ranking.floors import FLOOR, Floor, Probabilities
+from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import (
     FALLBACK,
@@ -65,13 +62,14 @@ from secondpass.ranking.methods import (
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
-from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.rendering import RENDERING, Rendering
 from secondpass.ranking.result import Ranking
-from secondpass.ranking.when import When
-from secondpass.ranking.windows import Passages
+from secondpass.ranking.terms import TERMS, Term
+from secondpass.ranking.when import WHEN, When
+from secondpass.ranking.windows import PASSAGES, Passages
 from secondpass.settings import (
+    built,
     configurable,
-    nested,
     not_serializable,
     parameters_of,
     registry,
@@ -81,6 +79,8 @@ from secondpass.types import CandidateLike, RequestLike, Stored
 
 if TYPE_CHECKING:
     from annotated_types import Ge
+
+    from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
 
 registry.add_built_in(KINDS)
 
@@ -99,6 +99,7 @@ class Reranker:
             score, or a Floor; scored candidates below it are dropped. Not for scores that are
             ranks.
         probabilities: maps rerank scores to probabilities of relevance.
+        terms: what else counts, such as the age of a candidate, added to the scores.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
@@ -124,17 +125,21 @@ class Reranker:
         method: Annotated[Any, METHOD],
         *,
         depth: Annotated[int, Ge(1)] | None = 100,
-        blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
-        floor: Annotated[Floor | float | None, FLOOR] = None,
-        probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None,
-        order: Annotated[Ordering | str | None, CHOSEN_ORDERING] = None,
-        orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
-        when: Annotated[When | None, nested(When, optional=True)] = None,
+        blend: Annotated[Blend | Mapping[str, Any] | None, BLEND] = None,
+        floor: Annotated[Floor | Mapping[str, Any] | float | None, FLOOR] = None,
+        probabilities: Annotated[Probabilities | Mapping[str, Any] | None, PROBABILITIES] = None,
+        terms: Annotated[Sequence[Term | Mapping[str, Any]], TERMS] = (),
+        order: Annotated[Ordering | Mapping[str, Any] | str | None, CHOSEN_ORDERING] = None,
+        orders: Mapping[str, Annotated[Ordering | Mapping[str, Any] | str | None, ORDERING]]
+        | None = None,
+        when: Annotated[When | Mapping[str, Any] | None, WHEN] = None,
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
-        render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
-        passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
-        limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
-        cache: Annotated[ResponseCache | None, RESPONSE_CACHE] = None,
+        render: Annotated[Rendering | Mapping[str, Any] | None, RENDERING] = None,
+        passages: Annotated[Passages | Mapping[str, Any] | None, PASSAGES] = None,
+        limits: Annotated[Limits | Mapping[str, Any] | None, LIMITS] = None,
+        cache: Annotated[
+            ResponseCache | Mapping[str, Any] | PathLike[str] | str | None, RESPONSE_CACHE
+        ] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
         tail: Literal["keep", "drop"] = "keep",
         dedupe: bool = False,
@@ -143,21 +148,21 @@ class Reranker:
         log_level: Literal["debug", "info", "warning", "error"] = "warning",
     ) -> None:
         self.method: Method = method
-        self.depth, self.blend = depth, blend
-        self.floor, self.probabilities = floor, probabilities
-        self.orders = None if orders is None else MappingProxyType(orders)
-        self.order = chosen_ordering(order, orders)
-        self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
-        self.when = when
+        self.depth, self.blend = depth, built(blend)
+        self.floor, self.probabilities = built(floor), built(probabilities)
+        self.terms = cast("tuple[Term, ...]", terms)
+        named = cast("Mapping[str, Ordering | None] | None", orders)
+        self.orders = None if named is None else MappingProxyType(named)
+        self.order = chosen_ordering(built(order), named)
+        self._order_name = order if isinstance(order, str) and order in (named or {}) else None
+        self.when, self.cache = built(when), cast("ResponseCache | None", cache)
         self.fallback: tuple[Stage, ...] = tuple(fallback)
-        self.render, self.passages = render or Rendering(), passages
-        self.cache = cache
-        self.limits = limits or Limits()
-        self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
-        self.candidate_multiplier = candidate_multiplier
-        self.strict, self.log_level = strict, log_level
-        self._stages = Stage(method, blend, floor, probabilities), *self.fallback
-        check_fits(self._stages, depth, self.render, passages)
+        self.render, self.passages = built(render) or Rendering(), built(passages)
+        self.limits = built(limits) or Limits()
+        self.top_k, self.tail, self.dedupe, self.strict = top_k, tail, dedupe, strict
+        self.candidate_multiplier, self.log_level = candidate_multiplier, log_level
+        self._stages = Stage(method, self.blend, self.floor, self.probabilities), *self.fallback
+        check_fits(self._stages, depth, self.render, self.passages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         if self.limits.cost is not None:
             check_prices(self._methods)
@@ -192,8 +197,10 @@ class Reranker:
         return load(cls, config)
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> Self:
-        """Create a reranker from a preset; mappings in ``overrides`` are merged into the preset's.
+    def from_preset(cls, name: str, **overrides: Unpack[RerankerSettings]) -> Self:
+        """Create a reranker from a preset and settings of the constructor, which come first.
+
+        A mapping is merged into that of the preset.
 
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
@@ -202,7 +209,7 @@ class Reranker:
 
         return cls.from_config(preset(name, **overrides))
 
-    def changed(self, **settings: Any) -> Self:
+    def changed(self, **settings: Unpack[ChangeableSettings]) -> Self:
         """Return a reranker with other settings and the same methods.
 
         They share the models and connections, so :meth:`close` of one closes them for both; the
@@ -224,8 +231,8 @@ class Reranker:
         made = object.__new__(type(self))
         vars(made).update(self._added_attributes(), _gate=self._gate)
         current = {name: getattr(self, name) for name in parameters_of(Reranker)}
-        current["order"] = self._order_name or self.order
-        Reranker.__init__(made, **{**current, **settings})
+        current |= {"order": self._order_name or self.order, **settings}
+        Reranker.__init__(made, **current)
         return made
 
     def to_config(self) -> dict[str, Any]:
@@ -242,7 +249,7 @@ class Reranker:
             raise NotSerializableError(error.problems, "to_config") from None
         return settings if self._order_name is None else {**settings, "order": self._order_name}
 
-    @show_call_options
+    @show_call_options()
     def rerank(
         self,
         query: str,
@@ -259,7 +266,24 @@ class Reranker:
             candidates: strings, mappings or Candidates, in the retriever's order.
             context: further information about this query, passed to the method.
             on_interim: called with the interim rankings of :meth:`astream`, in this thread.
-            options: override settings; see :class:`~secondpass.ranking.options.CallOptions`.
+            top_k: number of items to return, at least 1. It and the options below replace settings
+                for this call; None keeps the setting.
+            depth: number of candidates to judge, at least 1.
+            order: a function, a mapping with a ``type``, or a name, which may be one of those in
+                ``orders``; ``"none"`` applies no ordering.
+            dedupe: whether to keep only the best candidate of each id.
+            floor: threshold that replaces that of the method, on the same score as that or a
+                configured one would be; fallbacks keep theirs. Not for scores that are ranks.
+            instruction: what counts as relevant in this call, such as ``"prefer recent
+                documents"``. It is added to the prompt of the configuration, without white space
+                around it; an empty one has no effect. The report lists ``instruction_not_used``
+                if the method takes none.
+            deadline: seconds for each ranking of this call, in place of ``limits.deadline``.
+            target: seconds in which each of them should end, in place of ``limits.target``.
+            strict: whether to raise RerankError unless each candidate of the head that can be
+                shown was scored.
+            now: the time for ``terms``: ISO 8601 (UTC without an offset), a date or time of
+                ``datetime``, or seconds since 1970. Without it, the clock is read once a call.
 
         Returns:
             Every candidate once, best first, without those that ``report.left_out`` lists.
@@ -270,11 +294,12 @@ class Reranker:
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        passes = self._passes([request], self._settings(options), on_interim)
+        passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
 
-    @show_call_options
+    @show_call_options(rerank)
     async def arerank(
         self,
         query: str,
@@ -284,11 +309,12 @@ class Reranker:
         **options: Unpack[CallOptions],
     ) -> Ranking:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        passes = self._passes([request], self._settings(options))
+        passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
 
-    @show_call_options
+    @show_call_options(rerank)
     def astream(
         self,
         query: str,
@@ -303,8 +329,8 @@ class Reranker:
         """
         from secondpass.asking.streaming import stream
 
-        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         settings = self._settings(options)
+        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
             passes = self._passes([request], settings, listener)
@@ -312,7 +338,7 @@ class Reranker:
 
         return stream(work)
 
-    @show_call_options
+    @show_call_options(rerank)
     def rerank_many(
         self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
@@ -332,7 +358,7 @@ class Reranker:
         checked = to_requests(requests, text_needed=self.render.needs_text)
         return drivers.run_all(self._passes(checked, self._settings(options)), self.log_level)
 
-    @show_call_options
+    @show_call_options(rerank)
     async def arerank_many(
         self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
@@ -371,24 +397,18 @@ class Reranker:
         Raises:
             InputError: an argument is of the wrong type or out of range.
         """
-        length = positive("tokens_per_passage", tokens_per_passage, int)
+        sample, length = sampled(candidates, tokens_per_passage)
         if seconds_per_call is not None:
-            seconds_per_call = positive("seconds_per_call", seconds_per_call, float)
-        counted = isinstance(candidates, int)
-        sample = assumed_passages(candidates, length) if isinstance(candidates, int) else candidates
+            positive("seconds_per_call", seconds_per_call, float)
         request = to_request(
             ASSUMED_QUERY if query is None else query, sample, text_needed=self.render.needs_text
         )
-        task = self._task(
-            request,
-            {"depth": depth, "instruction": instruction},
-            **({"render": Rendering(), "when": None} if counted else {}),
-        )
+        unset = {} if length is None else {"render": Rendering(), "when": None}
+        task = self._task(request, {"depth": depth, "instruction": instruction}, **unset)
         stages, exceeded = planned(self._stages, task, self.limits, seconds_per_call)
-        return CostPlan(
-            len(request[1]), stages, exceeded, length if counted else None, seconds_per_call
-        )
+        return CostPlan(len(request[1]), stages, exceeded, length, seconds_per_call)
 
+    @show_call_options(rerank)
     def expected_use(
         self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Expected]:
@@ -400,7 +420,7 @@ class Reranker:
 
         Args:
             requests: as for :meth:`rerank_many`.
-            options: as for :meth:`rerank_many`.
+            options: as in :meth:`rerank`.
 
         Raises:
             InputError: a request or an option is wrong.
@@ -497,17 +517,12 @@ class Reranker:
             ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
         """
         is_first = warm_up_first(self._methods, self.log_level)
-        for ordering in self._orderings:
-            try:
-                call_if_present(ordering, "warm_up")
-            except BaseException as error:  # rankings work without it
-                reraise_exit(error)
-                log(self.log_level, "warming up an ordering failed: %s", reason_of(error))
+        warm_up_orderings(self._orderings, self.log_level)
         return is_first
 
     async def awarm_up(self) -> bool:
         """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
+        from secondpass.concurrency.threads import in_thread  # imports asyncio
 
         return await in_thread(self.warm_up)
 
@@ -520,23 +535,12 @@ class Reranker:
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
+        from secondpass.concurrency.threads import in_thread  # imports asyncio
 
         await in_thread(self.close)
 
     def _settings(self, options: CallOptions) -> PassSettings:
-        return PassSettings(
-            stages=self._stages,
-            render=self.render,
-            passages=self.passages,
-            depth=self.depth,
-            top_k=self.top_k,
-            order=self.order,
-            tail=self.tail,
-            dedupe=self.dedupe,
-            strict=self.strict,
-            when=self.when,
-        ).override(options, self.orders)
+        return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}

@@ -42,6 +42,12 @@ DEGRADED_WORDS: Mapping[DegradedBy, str] = {
 }
 
 
+Piece: TypeAlias = tuple[int, int, float]
+"""A part of a text, such as a sentence, and how well it matches: (start, stop, score).
+
+start and stop are in characters. The scores of a list of texts can be compared with each other, and
+with nothing else."""
+
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the name of a piece of work, the number of steps done, and their total; None where
 the total is unknown."""
@@ -74,7 +80,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its rank.
+    """A candidate with its rank. Its repr has no text.
 
     Attributes:
         rank: 1, 2, 3, … from the top.
@@ -83,13 +89,17 @@ class Ranked:
         status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
-            or that score if the report is ``unchanged``. None if there is none.
+            either with the terms added, or the retrieval score if the report is ``unchanged``. None
+            if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
-            ``span``, ``spread`` and ``probability`` if this or an earlier pass has them.
+            ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
         span: (start, stop) of the best part of the text, in characters; None if none is stated.
         spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
         probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
+        terms: what was added to its score, 0 to 1, by the field of each of ``terms``; None without.
+        pieces: the parts of the text that were scored, in its order, without overlap; empty if the
+            method scores texts only as a whole.
     """
 
     rank: int
@@ -103,6 +113,8 @@ class Ranked:
     span: tuple[int, int] | None = None
     spread: float | None = None
     probability: float | None = None
+    terms: Mapping[str, float] | None = field(default=None, repr=False)
+    pieces: Sequence[Piece] = field(default=(), repr=False)
 
     @property
     def id(self) -> str | int | None:
@@ -118,6 +130,16 @@ class Ranked:
     def score(self) -> float | None:
         """The retrieval score."""
         return self.candidate.score
+
+    def __repr__(self) -> str:
+        parts = [] if self.id is None else [f"id {self.id!r}"]
+        scored = "" if self.rerank_score is None else f" {self.rerank_score:.4g}"
+        parts += [f"position {self.position:,}", f"{self.status}{scored}"]
+        if self.final_score not in (None, self.rerank_score):
+            parts.append(f"final {self.final_score:.4g}")
+        if self.probability is not None:
+            parts.append(f"probability {self.probability:.4g}")
+        return f"<Ranked {self.rank:,}: {', '.join(parts)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +158,12 @@ class Issue:
     positions: tuple[int, ...] = ()
     ids: tuple[str | int | None, ...] = ()
     method: str | None = None
+
+    def __repr__(self) -> str:
+        about = f" of {self.method!r}" if self.method else ""
+        first = [*map(str, self.positions[:3]), *(["…"] if len(self.positions) > 3 else [])]
+        places = f" at {', '.join(first)}" if first else ""
+        return f"<Issue {self.code}{about}{places}: {self.message}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +195,9 @@ class Usage:
     units: float | None = None
     known: int = 0
     encoded: int = 0
+
+    def __repr__(self) -> str:
+        return f"Usage({', '.join(changed_fields(self))})"
 
 
 class Stored(NamedTuple):
@@ -287,9 +318,47 @@ class Report:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
         return dict(plain(self))
 
+    def __repr__(self) -> str:
+        parts = [] if self.final else ["interim"]
+        if self.method is not None:
+            parts.append(f"method {self.method!r}")
+        if self.depth_asked:
+            parts.append(f"{self.depth_done:,} of {self.depth_asked:,} scored")
+        if self.skipped is not None:
+            parts.append(f"skipped {self.skipped.pairs:,}")
+        if self.usage.cost is not None:
+            parts.append(f"cost {self.usage.cost:.4g}")
+        parts += [f"{self.seconds:.3g} s", *findings(self)]
+        return f"<Report {self.status_text}: {'; '.join(parts)}>"
+
+
+def findings(report: Report) -> list[str]:
+    """What was left out and what went wrong, by issue codes, for a line of text."""
+    parts = ["nothing relevant"] if report.nothing_relevant else []
+    if left_out := sum(map(len, report.left_out.values())):
+        parts.append(f"{left_out:,} left out")
+    if codes := dict.fromkeys(issue.code for issue in report.issues):
+        parts.append(f"issues {', '.join(codes)}")
+    return parts
+
+
+def changed_fields(record: Any) -> list[str]:
+    """``name=value`` for each field of a dataclass that is shown and not at its default."""
+    shown = [(part, getattr(record, part.name)) for part in fields(record) if part.repr]
+    return [
+        f"{part.name}={value:.6g}" if isinstance(value, float) else f"{part.name}={value!r}"
+        for part, value in shown
+        if value != part.default
+    ]
+
+
+_SCALARS = frozenset({bool, int, float, str, type(None)})
+
 
 def plain(record: Any) -> Any:
     """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
+    if type(record) in _SCALARS:  # most values, and the checks below are slow for them
+        return record
     if isinstance(record, Mapping):
         return {key: plain(value) for key, value in record.items()}
     if isinstance(record, tuple):

@@ -26,7 +26,7 @@ _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 """The beginning of a cell that a spreadsheet evaluates; the last four are full-width."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(ComparisonData):
     """The results of all systems on a suite, and their reports.
 

@@ -58,7 +58,7 @@ def repetition_notes(queries: Mapping[str, str]) -> list[str]:
     what = "1 query has" if count == 1 else f"{count:,} queries have"
     return [
         f"{what} the same text as another of the {len(queries):,}, except for case and white "
-        "space: each text counts once"
+        "space; each text counts once"
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from secondpass import InputError
 from secondpass.ranking.shared import comparable_id
-from secondpass.settings import describe, suggestion
+from secondpass.settings import counted, describe, suggestion
 from secondpass_evaluation.errors import MeasureError
 from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance
 
@@ -46,6 +46,11 @@ class Evaluation:
 
     per_query: dict[str, dict[str, float]]
     mean: dict[str, float]
+
+    def __repr__(self) -> str:
+        queries = max(map(len, self.per_query.values()), default=0)
+        means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in self.mean.items())
+        return f"<Evaluation of {counted(queries, 'query', 'queries')}: {means}>"
 
 
 def evaluate(

@@ -299,6 +299,11 @@ class Drift:
         """The changes that are alarms."""
         return tuple(change for change in self.changes if change.alarm)
 
+    def __repr__(self) -> str:
+        rankings = f"{counted(self.before, 'ranking')} before, {self.after:,} after"
+        compared = counted(len(self.changes), "comparison")
+        return f"<Drift {rankings}: {counted(len(self.alarms), 'alarm')} in {compared}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         record = asdict(self)
@@ -369,7 +374,8 @@ def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
     for method in sorted({*before.methods, *after.methods} - {"none"}):
         counts = before.methods.get(method, 0), after.methods.get(method, 0)
         if min(counts) < FEWEST:
+            rankings = counted(counts[0], "ranking")
             yield (
-                f"{method}: {counts[0]:,} rankings before, {counts[1]:,} after; the scores of a "
-                f"method are compared from {FEWEST} rankings of each period on"
+                f"{method}: {rankings} before, {counts[1]:,} after; its scores are "
+                f"compared only if both periods have at least {FEWEST} rankings"
             )

@@ -46,8 +46,8 @@ def tuning_notes(path: AnyPath) -> list[str]:
     if not comments or not comments[0].startswith(TUNED):
         return []
     return [
-        f"{file.name} was chosen by tuning: if that was on the same queries, the shares are too "
-        "high for others; calibrate on queries that had no part in it"
+        f"{file.name} was chosen by tuning. If that was on the same queries, the shares are too "
+        "high for other queries; calibrate on queries that had no part in tuning"
     ]
 
 

@@ -31,7 +31,6 @@ from secondpass_evaluation.reading import Qrels, Run, read_corpus, read_qrels, r
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.results import Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.search.embedders import Embedder, default_embedder
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from secondpass_evaluation.search.index import Index, open_index
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
@@ -107,7 +106,6 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
-    "reciprocal_rank_fusion",
     "tune",
     "write_corpus",
     "write_qrels",

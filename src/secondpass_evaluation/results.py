@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.settings import counted
 from secondpass.settings.shared import with_hidden_keys
+from secondpass.types import changed_fields
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.measures import Evaluation
@@ -49,6 +51,10 @@ class Cost:
         if self.units is None or not self.seconds:
             return None
         return self.units / len(self.seconds)
+
+    def __repr__(self) -> str:
+        queries = counted(len(self.seconds), "query", "queries")
+        return f"<Cost of {', '.join([queries, *changed_fields(self)])}>"
 
     def percentile(self, share: float) -> float | None:
         """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.
@@ -226,6 +232,10 @@ class Result:
         return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
 
 
+_SHOWN = 4
+"""Systems that the repr of a comparison names."""
+
+
 @dataclass(frozen=True)
 class ComparisonData:
     """The fields of a :class:`~secondpass_evaluation.comparison.Comparison`, which reports read."""
@@ -291,3 +301,13 @@ class ComparisonData:
     def not_run(self) -> tuple[Result, ...]:
         """The systems that could not run."""
         return tuple(result for result in self.results if result.status == "not_run")
+
+    def __repr__(self) -> str:
+        measure = self.measures[0] if self.measures else ""
+        means = [f"{name} {mean:.4f}" for name, mean in self.means(measure).items()]
+        shown = ", ".join([*means[:_SHOWN], *(["…"] if len(means) > _SHOWN else [])])
+        parts = [f"{measure} of {shown}"] if means else []
+        others = {"not measured": self.not_measured, "not run": self.not_run}
+        parts += [f"{len(results):,} {status}" for status, results in others.items() if results]
+        queries = counted(len(self.queries), "query", "queries")
+        return f"<Comparison {self.suite!r}: {'; '.join([queries, *parts])}>"

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass import InputError
 from secondpass.formats.shared import check_numbers
-from secondpass.settings import describe
+from secondpass.settings import counted, describe
 
 Test: TypeAlias = Literal["randomization", "t"]
 
@@ -58,6 +58,15 @@ class Difference:
     def enough_queries(self) -> bool:
         """Whether there are at least :func:`fewest_queries` queries."""
         return self.queries >= fewest_queries(self.confidence)
+
+    def __repr__(self) -> str:
+        parts = [f"{self.measure} {self.mean:+.4f}"]
+        if self.low is not None and self.high is not None:
+            parts.append(f"{self.confidence:.0%} interval {self.low:+.4f} to {self.high:+.4f}")
+        if (p := self.p if self.corrected_p is None else self.corrected_p) is not None:
+            parts.append(f"p {p:.2g}")
+        parts.append(counted(self.queries, "query", "queries"))
+        return f"<Difference {', '.join(parts)}>"
 
 
 def fewest_queries(confidence: float = 0.95) -> int:

@@ -39,12 +39,13 @@ def job(
             "--input",
             "-i",
             metavar="PATH",
-            help="Requests: JSON lines, also `.gz`, or Parquet; a file, a folder, or a URI.",
+            help="Requests as JSON lines (also `.gz`) or Parquet: a file, a folder, or a URI.",
         ),
     ] = None,
     trec: RunOptions,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder, or its URI.")
+        str,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the output, or its URI."),
     ],
     configured: RerankerOptions,
     defaults: RankingOptions,
@@ -58,53 +59,70 @@ def job(
     timings: Timings = False,
     address: Annotated[
         str | None,
-        typer.Option(help="An existing Ray cluster. Default: one on this machine, for the job."),
+        typer.Option(
+            help="Address of an existing Ray cluster. Default: Ray is started on this machine "
+            "for the job."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of processes. Default: one per GPU; without GPUs, one per CPU."
+            min=1,
+            help="Number of worker processes. Default: one per GPU; without GPUs, one per CPU.",
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPUs, and threads, of each worker.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Number of CPUs, and so of threads, of each worker.")
+    ] = 1,
     gpus: Annotated[
         float | None,
-        typer.Option(min=0, help="GPUs of each worker. Default: 1 if there are GPUs, else 0."),
+        typer.Option(
+            min=0, help="Number of GPUs of each worker. Default: 1 if there are GPUs, 0 otherwise."
+        ),
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Concurrent requests to services, over all workers.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum number of concurrent requests to language models and APIs, by all "
+            "workers together.",
+        ),
     ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Maximum tokens of prompts and replies, over all workers and runs of the job.",
+            help="Maximum tokens of prompts and replies, of all workers and all runs of the job "
+            "together.",
         ),
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
             min=1e-12,
-            help="Maximum cost at the models' prices, over all workers and runs of the job.",
+            help="Maximum cost at the configured prices, of all workers and all runs of the job "
+            "together.",
         ),
     ] = None,
     block: Annotated[
         int | None,
-        typer.Option(min=1, metavar="ROWS", help="Rows to write, or to retry, at a time."),
+        typer.Option(
+            min=1, metavar="ROWS", help="Number of rows that are written, or retried, together."
+        ),
     ] = None,
     batch: Batch = 64,
     quiet: Quiet = False,
 ) -> None:
-    """Rerank many requests on Ray, on a machine or a cluster.
+    """Rerank many requests with Ray, on one machine or on a cluster.
 
-    The input has requests as `secondpass rerank` reads them: JSON lines, Parquet with the columns
-    `query` and `candidates`, or a TREC run. Rankings are written to parts in a folder, one row for
-    each row of the input, with its number as `row`; `cat FOLDER/part-*.jsonl` has them in order.
-    For example:
+    The input has the requests that `secondpass rerank` reads: JSON lines, Parquet with the columns
+    `query` and `candidates`, or a TREC run. The output is a folder with part files. They have one
+    row for each row of the input, with the number of that row as `row`. `cat FOLDER/part-*.jsonl`
+    prints them in order. For example:
 
     - `secondpass job -i requests.jsonl -o ranked --preset embedded`
 
-    - the same with `--resume`, after an interruption
+    - the same command with `--resume`, after an interruption
 
     - `secondpass job -i s3://bucket/requests -o s3://bucket/ranked -c rerank.yaml --address auto`
     """

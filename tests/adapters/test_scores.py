@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, Reranker
-from secondpass.adapters.scores import KEYS, falling_scores, provenance, results, served_scores
+from secondpass.adapters.scores import (
+    KEYS,
+    falling_scores,
+    naming_kept_keys,
+    provenance,
+    results,
+    served_scores,
+)
 from secondpass.effects import ListScores
 
 
@@ -216,6 +223,38 @@ def test_what_only_some_items_have(name, value, written, earlier):
     for own, metadata, added in cases:
         found = provenance(replace(ranked([0.9])[0], **{name: own}), metadata)
         assert {one: found[one] for one in found if one == key} == added
+
+
+def with_metadata(*metadata):
+    given = [Candidate(str(at), f"d{at}", 0.5, data) for at, data in enumerate(metadata)]
+    return Reranker(InOrder([0.1, 0.9, 0.5][: len(given)])).rerank("q", given)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "prefix", "positions", "names"),
+    [
+        ([{}, {"title": 0}, None], "", (), ""),
+        ([{"rerank_score": "theirs"}, {}, {"rerank_rank": 2}], "", (0, 2), "rank, score"),
+        ([{"rerank_score": "theirs"}], "x_", (), ""),
+        ([{"x_rerank_score": "theirs"}], "x_", (0,), "score"),
+        ([{}, {"rerank_status": "draft"}], "", (1,), "final_score, rank, score, status"),
+        ([{"retrieval_score": 7}], "", (), ""),
+        ([OURS, {**SCORED, "rerank_rank": "theirs"}], "", (1,), "rank"),
+    ],
+)
+def test_keys_that_are_kept_are_reported(metadata, prefix, positions, names):
+    ranking = with_metadata(*metadata)
+    found = naming_kept_keys(ranking, prefix, "meta_prefix")
+    if not positions:
+        assert found is ranking
+        return
+    (issue,) = found.report.issues
+    assert (issue.code, issue.positions) == ("metadata_kept", positions)
+    assert issue.ids == tuple(f"d{position}" for position in positions)
+    keys = ", ".join(f"{prefix}rerank_{name}" for name in names.split(", "))
+    assert f"was not written: {keys}; " in issue.message
+    assert issue.message.endswith("set meta_prefix=")
+    assert (found.report.status, found.items) == (ranking.report.status, ranking.items)
 
 
 def test_results_are_in_the_order_of_the_ranking():

@@ -143,7 +143,7 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
 def test_names_of_something_else_say_what_to_type(secondpass, name, use):
     told = secondpass("doctor", name)
     assert (told.code, told.out) == (1, "")
-    assert f"MODEL: {name!r} is no folder and no model of the hub; {use}" in told.err
+    assert f"MODEL: {name!r} is no folder and no model at Hugging Face; {use}" in told.err
 
 
 def test_a_folder_may_have_the_name_of_a_preset(secondpass, tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path)
     assert (told.code, found["family"], found["runs"]) == (0, "mxbai-rerank-v2", True)
     shown = on_a_terminal("doctor", folder, env=WIDE)
     assert "mxbai-rerank-v2: mxbai-rerank-v2" in shown
-    assert "score: the logit of '1' minus that of '0' at the last token (logit)" in shown
+    assert "score: the logit of '1' minus the logit of '0' at the last token (logit)" in shown
     assert "a pair: <|im_start|>" in shown
     unknown = str(write_causal_family(tmp_path / "judge", "Qwen3"))
     told = secondpass("doctor", unknown, "--json")

@@ -22,7 +22,7 @@ def test_requests_are_estimated_and_nothing_is_written(secondpass, write, priced
     assert model["input_tokens"] > 36 * 30 / 4
     assert model["cost"] == pytest.approx(model["input_tokens"], abs=1)
     assert model == {"model": "m", **found["total"]}
-    assert "no model was called. Tokens are estimated at four bytes each" in told.flat
+    assert "no model was called. Tokens are an estimate: four bytes each" in told.flat
 
 
 def test_the_packages_of_models_are_not_needed(secondpass, write, monkeypatch):

@@ -152,11 +152,25 @@ def test_a_prefix_avoids_keys_of_others(adapter: Any, way: str) -> None:
     for document in documents:
         adapter.carried(document).metadata["rerank_score"] = "theirs"
     component = adapter.make({"method": Numbers()}, prefix="ours_")
-    ranked, _ = adapter.run(component, way, QUERY, documents)
+    ranked, report = adapter.run(component, way, QUERY, documents)
+    assert report is None or report["issues"] == []
     assert values(adapter, ranked, "rerank_score") == ["theirs", "theirs"]
     assert values(adapter, ranked, "ours_rerank_score") == [0.9, 0.2]
     keys = {"place", "rerank_score", *(f"ours_{key}" for key in KEYS)}
     assert all(adapter.carried(one).metadata.keys() == keys for one in ranked)
+
+
+@needs("parameters")
+def test_keys_of_others_are_kept_and_the_report_says_so(adapter: Any, way: str) -> None:
+    documents = numbered(adapter, 0.2, 0.9)
+    adapter.carried(documents[1]).metadata["rerank_score"] = "theirs"
+    ranked, report = adapter.run(adapter.make({"method": Numbers()}), way, QUERY, documents)
+    assert values(adapter, ranked, "rerank_score") == ["theirs", 0.2]
+    if report is not None:
+        (issue,) = report["issues"]
+        assert (report["status"], issue["code"]) == ("ok", "metadata_kept")
+        assert [*issue["positions"]] == [1]
+        assert issue["message"].endswith(f"set {adapter.names['prefix']}=")
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\u200b\ufeff"])

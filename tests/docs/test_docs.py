@@ -1,6 +1,5 @@
 """The documentation's code runs: Python, YAML, and the commands of the consoles."""
 
-import ast
 import re
 import shutil
 import subprocess
@@ -221,47 +220,3 @@ def test_every_benchmark_that_the_docs_run_has_these_options():
                 assert f'"{option}"' in path.read_text() + shared, f"{page.name}: {name} {option}"
                 seen += 1
     assert seen > 20
-
-
-# ---------------------------------------------------------------------- words
-
-ELSEWHERE = {
-    "floor": "threshold",
-    "gate": "condition",
-    "backfilled": "missing",
-    "exchangeable": "like",
-    "regret": "loss",
-}
-"""Words that users' pages have as names in code only -> what they say instead."""
-
-OTHER_MEANINGS = ("asking", "concurrency", "engines", "conformal.py")
-"""Parts of the source where one of them is another thing, or a term of statistics."""
-
-
-def words_of(text):
-    """The words of :data:`ELSEWHERE` in prose; names in code and lists of attributes are none."""
-    prose = re.sub(r"`+[^`]*`+|\]\([^)]*\)|^ *\w+:|\bFloor\b", "", text, flags=re.MULTILINE)
-    forbidden = {*ELSEWHERE, *(f"{word}s" for word in ELSEWHERE)}
-    return set(re.findall(r"\w+", prose.lower())) & forbidden
-
-
-def test_pages_for_users_have_one_word_for_one_thing():
-    config = yaml.load(
-        re.sub("!ENV", "", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")), yaml.SafeLoader
-    )
-    others = (*config["not_in_nav"].split(), "api/", "settings.md")
-    for page in DOCS:
-        if page.relative_to(ROOT / "docs").as_posix().startswith(others):
-            continue
-        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-        assert words_of(text) == set(), page.name
-
-
-def test_messages_help_and_docstrings_have_the_same_words():
-    for source in (ROOT / "src", *(ROOT / "integrations").glob("*/src")):
-        for path in source.rglob("*.py"):
-            if not {*path.parts}.isdisjoint(OTHER_MEANINGS):
-                continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Constant) and " " in str(node.value):
-                    assert words_of(str(node.value)) == set(), f"{path.name}:{node.lineno}"

@@ -164,6 +164,14 @@ def test_bars_in_code_of_tables_lose_their_backslash(hooks):
     assert hooks.bars_in_tables(page) == "| `a|b` | c |\nin text: `a\\|b`"
 
 
+def test_names_in_first_columns_are_marked(hooks):
+    row = "<tr>\n<td><code>{}</code>, <code>b c</code></td>\n<td><code>d</code></td>\n</tr>"
+    html = row.format("--top-n")
+    assert hooks.with_marked_names(html) == html.replace("<code>-", '<code class="name">-')
+    for longer in ("f" * 23, "a b"):
+        assert hooks.with_marked_names(row.format(longer)) == row.format(longer)
+
+
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [

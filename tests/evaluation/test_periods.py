@@ -87,12 +87,16 @@ def test_what_is_known_is_a_note(after, note):
     assert not result.alarms
 
 
-def test_a_method_of_few_rankings_is_a_note():
-    before = days_of(100)
-    after = days_of(100, seed=1)
-    merge_days(after, days_of(5, method="lexical"))
-    (note,) = drift(before, after).notes
-    assert note.startswith("lexical: 0 rankings before, 5 after")
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [((0, 5), "0 rankings before, 5 after"), ((1, 1), "1 ranking before, 1 after")],
+)
+def test_a_method_of_few_rankings_is_a_note(counts, text):
+    periods = days_of(100), days_of(100, seed=1)
+    for period, count in zip(periods, counts, strict=True):
+        merge_days(period, days_of(count, method="lexical") if count else {})
+    (note,) = drift(*periods).notes
+    assert note.startswith(f"lexical: {text}")
 
 
 @pytest.mark.parametrize("count", [19, 1])

@@ -123,8 +123,24 @@ def test_figures_fit_into_a_terminal(width):
     assert ["vector", "0.300", "0.300", "0.300"] in rows
     assert ["lexical+rerank", "0.533", "0.533", "0.533", "+0.233", "(-0.992", "to", "+1.459)",
             "1/1"] in rows  # fmt: skip
-    headings = [cell for row in rows[1:3] for cell in row]
+    headings = [cell for row in rows[:4] for cell in row]
     assert {"RR@10", "(rel=2)", "nDCG@10", "better", "/worse"} <= set(headings)
+
+
+def test_no_figure_is_cut_in_a_narrow_terminal():
+    import demo
+    from rich.console import Console
+
+    before, after = evaluation(a=0.1, b=0.5, c=0.3), evaluation(a=0.9, b=0.4, c=0.3)
+    measured = (one.per_query["nDCG@10"] for one in (after, before))
+    compared = {"vector+rerank": difference("nDCG@10", *measured, test="t")}
+    console = Console(width=60, record=True, file=io.StringIO())
+    demo.show_figures(console, {"vector": before, "vector+rerank": after}, compared)
+    text = console.export_text()
+    assert "…" not in text
+    words = " ".join(text.split())
+    assert "+0.233 (-0.992 to +1.459)" in words
+    assert max(map(len, text.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(

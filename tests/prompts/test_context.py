@@ -189,6 +189,12 @@ class Unshowable:
         ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
         ("c", lambda context: 7, "the context builder returned an int, not a string"),
         (7, "project", "context: give a string, a list of nodes or a mapping, not an int"),
+        (
+            [{"id": "a"}, 2],
+            "project",
+            "context[1]: a node is a mapping, or an object with one of id",
+        ),
+        (["a", 2], "project", "context[0]: a node is a mapping, or "),
         (Unshowable(), None, "the context builder raised ValueError"),
     ],
 )

@@ -1,5 +1,6 @@
 """Options of one call: validation, overriding, signatures."""
 
+import ast
 import asyncio
 import inspect
 import math
@@ -8,11 +9,12 @@ import threading
 import numpy as np
 import pytest
 
+import secondpass.reranker
 from fakes import Answering, ByTable
 from secondpass import InputError, Reranker, RerankError
 from secondpass.ranking.options import CallOptions, validate
 
-ENTRY_POINTS = ("rerank", "arerank", "rerank_many", "arerank_many")
+ENTRY_POINTS = ("rerank", "arerank", "rerank_many", "arerank_many", "astream")
 
 VALID = {
     "top_k": (3, 3),
@@ -82,6 +84,21 @@ def test_signatures_list_all_options(name):
     parameters = inspect.signature(getattr(Reranker(ByTable()), name)).parameters
     assert [*CallOptions.__annotations__] == [*parameters][-len(CallOptions.__annotations__) :]
     assert all(parameters[option].default is None for option in CallOptions.__annotations__)
+
+
+@pytest.mark.parametrize("name", [*ENTRY_POINTS, "expected_use"])
+def test_help_explains_each_option(name):
+    lines = inspect.getdoc(getattr(Reranker, name)).splitlines()
+    explained = [line.strip().partition(":")[0] for line in lines if line.startswith("    ")]
+    assert [option for option in CallOptions.__annotations__ if explained.count(option) != 1] == []
+
+
+def test_tools_that_read_the_source_find_each_option_explained():
+    tree = ast.parse(inspect.getsource(secondpass.reranker))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    (rerank,) = [node for node in functions if node.name == "rerank"]
+    docs = ast.get_docstring(rerank)
+    assert [name for name in CallOptions.__annotations__ if f"\n    {name}: " not in docs] == []
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

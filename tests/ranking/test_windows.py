@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
+from rankings import fields_of
 from sampling import examples
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import ListScores
@@ -76,13 +77,13 @@ def test_a_span_is_the_text_that_a_scorer_was_given(texts, split):
             assert well_formed(item.text[start:stop]) in given_texts
         else:
             assert not isinstance(item.text, str) or is_blank(item.text)
-    expected = repr(ranking.items)
+    expected = fields_of(ranking)
     rankings = [
         *reranker.rerank_many(requests),
         asyncio.run(reranker.arerank(*requests[0])),
         *asyncio.run(reranker.arerank_many(requests)),
     ]
-    assert all(repr(other.items) == expected for other in rankings)
+    assert all(fields_of(other) == expected for other in rankings)
 
 
 @pytest.mark.parametrize(

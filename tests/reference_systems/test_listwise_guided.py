@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import asdict, dataclass
 
 import pytest
 
@@ -67,6 +68,31 @@ def test_what_the_model_sees_of_a_page(provider, make, rank):
     assert "all 2 documents" in user
     assert "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]" in user
     assert "Every index has to be there exactly once. Indices count from 0." in user
+
+
+@dataclass(frozen=True)
+class Entry:
+    path: str
+    content: str
+    summary: str | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    entry: Entry
+    score: float
+
+
+def test_hits_that_hold_an_entry(provider, make, rank):
+    entries = [Entry("task-a.md", "All of A.", "About A."), Entry("tool-b.md", "All of B.")]
+    given = [Hit(entries[0], 0.9), {"entry": asdict(entries[1]), "score": 0.5}]
+    ranking = rank(make(), QUERY, given)
+    assert provider.requests[0].documents == {
+        "0": "path: task-a.md\ntext: About A.",
+        "1": "path: tool-b.md\ntext: All of B.",
+    }
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert {item.candidate.score for item in ranking} == {0.9, 0.5}
 
 
 def test_pages_without_a_path_or_a_text(provider, make, rank):

@@ -122,7 +122,7 @@ def test_spans_are_found_in_the_text_before(short, before, after, mark):
     shortened = short.shortened(text)
     start = shortened.find(mark)
     if start >= 0:
-        first, stop = short.span_before(text, (start, start + len(mark)))
+        [(first, stop, _)] = short.pieces_before(text, [(start, start + len(mark), 0.5)])
         assert text[first:stop] == mark or mark in before
 
 

@@ -8,7 +8,7 @@ from secondpass.scorers.embedding import EmbeddedPairs
 from secondpass.scorers.encoder import DIMENSIONS, Encoding, Tokens
 from secondpass.scorers.passage_store import KnownPassages
 from secondpass.scorers.similarity import encoded_text
-from secondpass.scorers.truncation import span_before
+from secondpass.scorers.truncation import pieces_before
 
 LONGEST = 30
 """Tokens that are read of a text."""
@@ -27,8 +27,8 @@ class Letters:
     def shortened(self, text):
         return text.lstrip(" ")[: LONGEST + 1]
 
-    def span_before(self, text, span):
-        return span_before(text, self.shortened(text), span)
+    def pieces_before(self, text, pieces):
+        return pieces_before(text, self.shortened(text), pieces)
 
     def tokens(self, text, kind):
         read = text[:LONGEST]

@@ -6,7 +6,7 @@ import pytest
 
 from secondpass import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
-from secondpass.scorers.families import FAMILIES, Family
+from secondpass.scorers.families import FAMILIES, Family, Match
 from secondpass.scorers.recognition import recognise, torch_only
 from secondpass.settings import from_mapping
 
@@ -28,6 +28,13 @@ def coded(architecture, code, name="model"):
     return facts(architecture, name=name, auto_map=code)
 
 
+def ranking(name="model", **config):
+    """As jina-reranker-v3 and its successors."""
+    code = {"AutoModel": "modeling.JinaForRanking"}
+    return facts("JinaForRanking", name=name, model_type="qwen3", auto_map=code, **config)
+
+
+FULL, SLIDING = ["full_attention"] * 2, ["sliding_attention", "full_attention"]
 POOLED = "Transformer Pooling Normalize"
 MODELS = {
     "ms-marco-MiniLM-L6-v2": (facts("BertForSequenceClassification"), "classifier"),
@@ -43,6 +50,14 @@ MODELS = {
     ),
     "Qwen3-Reranker, raw": (named("Qwen3-Reranker-4B", "Qwen3ForCausalLM"), "qwen3-reranker"),
     "Qwen3-Embedding": (facts("Qwen3ForCausalLM", POOLED), "bi-encoder"),
+    "jina-reranker-v3": (ranking("jina-reranker-v3"), "jina-reranker-v3"),
+    "jina-reranker-v3, saved anew": (ranking(layer_types=FULL), "jina-reranker-v3"),
+    "jina-reranker-v3, trained further": (ranking("jina-reranker-v3-law"), "jina-reranker-v3"),
+    "jina-reranker-v3.5": (
+        ranking("jina-reranker-v3.5", layer_types=SLIDING),
+        "jina-reranker-v3.5",
+    ),
+    "jina-reranker-v3.5, trained further": (ranking(layer_types=SLIDING), "jina-reranker-v3.5"),
     "zerank-1": (coded("Qwen3ForCausalLM", "modeling_zeranker.X", "zerank-1"), "zerank-1"),
     "zerank-2, raw": (named("zerank-2-reranker", "Qwen3ForCausalLM"), "zerank-2"),
     "ctxl": (named("ctxl-rerank-v2-6b", "MistralForCausalLM"), "ctxl-rerank-v2"),
@@ -232,6 +247,46 @@ def test_others_are_refused_in_one_sentence(name):
     with pytest.raises(ModelLoadError, match=message) as caught:
         recognise("m", model)
     assert "\n" not in str(caught.value)
+
+
+OTHER_VERSIONS = [
+    ("jina-reranker-v3", ranking("jina-reranker-v3.1")),
+    ("jina-reranker-v3", ranking("jina-reranker-v4-beta")),
+    ("jina-reranker-v3", ranking("jina-reranker-v3.5")),  # which has other layers
+    ("jina-reranker-v3.5", ranking("jina-reranker-v3.51", layer_types=SLIDING)),
+    ("jina-reranker-v3.5", ranking("jina-reranker-v4", layer_types=SLIDING)),
+    ("zerank-1", coded("Qwen3ForCausalLM", "modeling_zeranker.X", "zerank-2")),
+    ("zerank-1", coded("Qwen3ForCausalLM", "modeling_zeranker.X", "zerank-1.5-small")),
+]
+
+
+@pytest.mark.parametrize(("family", "model"), OTHER_VERSIONS)
+def test_another_version_is_refused_by_its_name(family, model):
+    with pytest.raises(ModelLoadError, match=f"another version.*family: {family}`"):
+        recognise("m", model)
+    assert recognise("m", model, family).name == family
+
+
+VALUES = [  # wanted, actual, whether it fits
+    ("*", None, False),
+    ("*", 0, True),
+    ("!*", None, True),
+    ("!*", False, False),
+    ("avg", "avg", True),
+    ("!avg", "avg", False),
+    ("!avg", None, True),
+    ("b", ["a", "b"], True),
+    ("!b", ["a", "b"], False),
+    ("!b", ["a"], True),
+    (["a", "b"], ["a", "b"], True),
+]
+
+
+@pytest.mark.parametrize(("wanted", "actual", "fits"), VALUES)
+def test_values_of_a_configuration(wanted, actual, fits):
+    config = {} if actual is None else {"inner": {"value": actual}}
+    match = Match(config={"inner.value": wanted})
+    assert (match.reasons(facts("BertModel", **config)) is not None) == fits
 
 
 @pytest.mark.parametrize("name", ["monot5", "qwen3-reranker", "jina-reranker-v3"])

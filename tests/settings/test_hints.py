@@ -36,6 +36,7 @@ NAMES = [
     *registry.names("llms"),
     *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
     *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
+    *registry._ELSEWHERE,
 ]
 
 
@@ -136,7 +137,7 @@ FRAGMENTS = sorted(
             llama_index._INSTEAD_OF_KWARGS,
         )
         for text in table.values()
-        for found in re.findall(r"write ({.*})", text)
+        for found in re.findall(r"(?:write|to) ({.*})", text)
     }
 )
 VALUES = {
@@ -149,18 +150,23 @@ VALUES = {
     "window": 5,
     "query_prefix": "query: ",
     "prefix": "passage: ",
+    "slope": 2.0,
+    "stride": 5,
+    "concurrency": 2,
 }
 OPEN = {
     "'options': {…}": "'options': {'a': 1}",
     "'render': {…}": "'render': {'fields': ['text']}",
     "'type': 'tiers', …": "'type': 'tiers', 'field': 'kind', 'tiers': ['a']",
     "'type': 'diverse', …": "'type': 'diverse'",
+    "'type': 'listwise', …": "'type': 'listwise'",
 }
 """Mappings of which a hint shows the beginning."""
 BASE = {
     "endpoint": {"type": "endpoint", "api": "tei", "base_url": ADDRESS},
     "listwise": {"type": "listwise", "llm": LLM},
     "cross_encoder": {"type": "cross_encoder"},
+    "decisions": {"type": "decisions", "api": "systemone", "model": "m", "instructions": "?"},
 }
 
 

@@ -12,8 +12,10 @@ from annotated_types import Ge
 from pydantic import ValidationError
 
 import secondpass.built_in
+import secondpass.reranker
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
+from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
 from secondpass.settings import (
     Nested,
     changed,
@@ -43,6 +45,14 @@ def test_mappings_become_objects():
     assert isinstance(outer.inner, Inner)
     assert outer.inner.size == 2
     assert Outer(outer.inner).inner is outer.inner
+
+
+def test_keyword_arguments_for_type_checkers_are_those_of_the_constructor():
+    shown = {name: p.annotation for name, p in inspect.signature(Reranker).parameters.items()}
+    typed = {name: hint.__forward_arg__ for name, hint in RerankerSettings.__annotations__.items()}
+    assert typed == shown
+    kept = typed.keys() - ChangeableSettings.__annotations__.keys()
+    assert kept == secondpass.reranker._METHODS
 
 
 def test_lists_every_problem():

@@ -13,15 +13,15 @@ from secondpass import Reranker
 
 
 class LangChain:
-    """`SecondPassCompressor`: the Reranker has all settings but ``top_k``."""
+    """`SecondPassCompressor`: the Reranker has all settings but ``top_n``."""
 
     name = "langchain"
     document = ("Document", "Documents")
-    names: ClassVar[dict[str, str]] = {"top_k": "top_k"}
+    names: ClassVar[dict[str, str]] = {"top_k": "top_n"}
     members = ("id", "metadata")
 
     def make(self, reranker: Any, **settings: Any) -> SecondPassCompressor:
-        own = {name: settings.pop(name) for name in ("top_k",) if name in settings}
+        own = {self.names[name]: settings.pop(name) for name in self.names if name in settings}
         if not isinstance(reranker, Reranker):
             config = {"method": reranker} if isinstance(reranker, str) else reranker
             reranker = Reranker.from_config({**config, **settings})

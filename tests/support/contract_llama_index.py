@@ -88,7 +88,7 @@ class LlamaIndex:
         "prefix": "metadata_prefix",
     }
     unknown = ConfigurationError
-    frozen = ValidationError
+    frozen = ConfigurationError
     llms = ("Completing", "Chatting")
     members = (
         *("__dict__", "id_", "metadata", "relationships", "embedding"),

@@ -187,14 +187,18 @@ def write_t5(folder, kind="T5", answers="▁true ▁false"):
 
 
 @once
-def write_listwise(folder):
-    """jina-reranker-v3's form: a causal model without its head, and a projector."""
+def write_listwise(folder, *, sliding=False):
+    """jina-reranker-v3's form: a causal model without its head, and a projector.
+
+    With ``sliding`` v3.5's, half of whose layers read the last tokens alone.
+    """
     import torch
     from safetensors.torch import load_file, save_file
 
     write_causal_family(folder, "Qwen3")
-    edit(folder, "config.json", max_position_embeddings=8192)
-    edit(folder, "tokenizer_config.json", model_max_length=8192)
+    longest = 32_768 if sliding else 8192  # more than a passage may have
+    edit(folder, "config.json", max_position_embeddings=longest)
+    edit(folder, "tokenizer_config.json", model_max_length=longest)
     weights = {
         key: value
         for key, value in load_file(folder / "model.safetensors").items()
@@ -210,6 +214,10 @@ def write_listwise(folder):
         architectures=["JinaForRanking"],
         auto_map={"AutoModel": "modeling.JinaForRanking"},
     )
+    if sliding:
+        layers = ["sliding_attention", "full_attention"]
+        sizes = {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0}
+        edit(folder, "config.json", layer_types=layers, **sizes)
     return folder
 
 
@@ -447,7 +455,17 @@ def monobert(folder, query, passages):
     return scores
 
 
-def jina_v3(folder, query, passages, instruction=None):
+def jina_v35(folder, query, passages, instruction=None):
+    """As :func:`jina_v3`, with what jinaai/jina-reranker-v3.5's modeling.py at e8a93f33 changes.
+
+    By github.com/jundot/omlx/pull/2494, which was compared with it: a mark after the query in the
+    head, too, of which the last is read; 1,024 tokens of a query, 8,192 of a passage.
+    """
+    settings = {"early": "<|rerank_token|>", "lengths": (1024, 8192)}
+    return jina_v3(folder, query, passages, instruction, **settings)
+
+
+def jina_v3(folder, query, passages, instruction=None, *, early="", lengths=(512, 2048)):
     """jinaai/jina-reranker-v3, modeling.py, ``rerank``."""
     import numpy as np
     import torch
@@ -485,7 +503,8 @@ def jina_v3(folder, query, passages, instruction=None):
             "determining the ranking.<|im_end|>\n<|im_start|>user\n"
             f"I will provide you with {len(docs)} passages, each indicated by a numerical "
             "identifier. Rank the passages based on their relevance to query: "
-            f"{clean(query)}\n{asked}{listed}\n<query>\n{clean(query)}<|rerank_token|>\n</query>"
+            f"{clean(query)}{early}\n{asked}{listed}\n"
+            f"<query>\n{clean(query)}<|rerank_token|>\n</query>"
             "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
         )
         ids = torch.tensor([tokenizer(text)["input_ids"]])
@@ -494,9 +513,10 @@ def jina_v3(folder, query, passages, instruction=None):
             ends = [
                 torch.relu(hidden[ids[0] == mark] @ first.T) @ second.T for mark in marks.values()
             ]
-        return ends[0].numpy(), ends[1].numpy()
+        return ends[0].numpy(), ends[1].numpy()[-1:]
 
-    query, size = cut(query, 512)
+    query_length, passage_length = lengths
+    query, size = cut(query, query_length)
     vectors, queries, shares = [], [], []
     waiting = []
     room = most - 2 * size
@@ -512,10 +532,10 @@ def jina_v3(folder, query, passages, instruction=None):
         waiting.clear()
 
     for passage in passages:
-        text, length = cut(passage, 2048)
+        text, length = cut(passage, passage_length)
         waiting.append(text)
         room -= length
-        if len(waiting) >= 125 or room <= 2048:
+        if len(waiting) >= 125 or room <= passage_length:
             flush()
             room = most - 2 * size
     if waiting:

@@ -6,9 +6,10 @@ import asyncio
 import json
 import pickle
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
-from secondpass import Ranking, Reranker
+from secondpass import Ranked, Ranking, Reranker
 
 KEYS = {"rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status"}
 """The metadata keys that adapters add."""
@@ -43,6 +44,12 @@ def scores(ranking: Ranking) -> dict[int, float | None]:
 def order(ranking: Ranking) -> str:
     """The texts, one after the other."""
     return "".join(item.text for item in ranking)
+
+
+def fields_of(ranking: Ranking) -> str:
+    """All fields of the items, NaN and signs of zeros included, without texts and metadata."""
+    parts = [part.name for part in fields(Ranked) if part.repr]
+    return repr([[getattr(item, name) for name in parts] for item in ranking])
 
 
 def shown(reranker: Reranker, ranking: Ranking, caplog: Any) -> str:

@@ -50,6 +50,34 @@ def test_a_key_without_a_place_is_not_shown() -> None:
         assert KEY not in str(caught.value)
 
 
+WRONG: dict[tuple[str, Any], str] = {
+    ("top_n", "x"): "must be a whole number, not 'x'",
+    ("top_n", 0): "must be greater than or equal to 1, not 0",
+    ("depth", 1.5): "must be a whole number, not 1.5",
+    ("similarity_cutoff", "x"): "must be a number, not 'x'",
+    ("dedupe", 3): "must be true or false, not 3",
+    ("metadata_mode", "x"): "must be 'all', 'embed', 'llm' or 'none', not 'x'",
+    ("metadata_prefix", 3): "must be a string, not 3",
+    ("keep_retrieval_score", "x"): "must be true or false, not 'x'",
+}
+
+
+@pytest.mark.parametrize(("argument", "message"), WRONG.items(), ids=map(str, WRONG))
+def test_a_wrong_argument_is_one_sentence(argument: tuple[str, Any], message: str) -> None:
+    name, value = argument
+    expected = f"SecondPassRerank: {name}: {message}"
+    with pytest.raises(ConfigurationError) as constructed:
+        SecondPassRerank("lexical", **{name: value})
+    with pytest.raises(ConfigurationError) as assigned:
+        setattr(SecondPassRerank("lexical"), name, value)
+    assert str(constructed.value) == str(assigned.value) == expected
+
+
+def test_an_assigned_attribute_is_a_parameter() -> None:
+    with pytest.raises(ConfigurationError, match="topn: unknown argument; did you mean 'top_n'"):
+        setattr(SecondPassRerank("lexical"), "topn", 3)  # noqa: B010 - for mypy it has none
+
+
 def test_schema_has_every_serialised_setting() -> None:
     schema = json.loads(json.dumps(SecondPassRerank.model_json_schema()))
     told = set(schema["properties"])

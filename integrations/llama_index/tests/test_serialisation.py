@@ -14,7 +14,7 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import MetadataMode
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_objects import (
@@ -29,7 +29,7 @@ from llama_objects import (
     nodes_of,
     scripted,
 )
-from secondpass import NotSerializableError, RerankError
+from secondpass import ConfigurationError, NotSerializableError, RerankError
 
 
 def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
@@ -139,7 +139,7 @@ def test_other_keys_are_not_pickled(name: str, message: str) -> None:
 @pytest.mark.parametrize(("name", "value"), [("api_key", KEY), ("reranker", {"api_key": KEY})])
 def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
     created = SecondPassRerank("lexical")
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         setattr(created, name, value)
     assert KEY not in str(caught.value)
 
@@ -173,6 +173,19 @@ def test_no_handler_is_serialised() -> None:
     assert "callback" not in reranker.to_json()
     assert copy.deepcopy(reranker).callback_manager is manager
     assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager
+
+
+def test_no_callback_manager_is_an_empty_one() -> None:
+    """Other postprocessors take None, too."""
+    reranker = SecondPassRerank("lexical", callback_manager=None)
+    for _ in range(2):
+        assert reranker.rerank_nodes(nodes_of(), QUERY)[1].status == "ok"
+        reranker.callback_manager = None  # type: ignore[assignment]
+    message = "callback_manager: give a CallbackManager or None, not 3"
+    with pytest.raises(ConfigurationError, match=f"^{message}$"):
+        SecondPassRerank("lexical", callback_manager=3)
+    with pytest.raises(ValueError, match=message):
+        reranker.callback_manager = 3  # type: ignore[assignment]
 
 
 class WithHeaders(Scripted):

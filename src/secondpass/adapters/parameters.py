@@ -68,6 +68,7 @@ _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
     **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
+    **dict.fromkeys(("rerankmodelname", "rerankmodelarn"), "model"),
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
     "metadataseparator": "separator",
     "prefix": "document_prefix",
@@ -75,10 +76,27 @@ _SYNONYMS = {
 }
 """Names of other libraries, without underscores -> name in `PATHS`, for hints."""
 
+NO_EQUIVALENT = "there is no equivalent; leave it out"
+_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
+_AWS = "leave it out; botocore reads the credentials from its own variables and files"
+_REGION = "leave it out; the region is that of the ARN that model= names"
 _INSTEAD = {
     "api_url": "write {'method': {'type': 'endpoint', 'base_url': …}}",
     "max_retries": "write {'limits': {'retries': …}}",
-    "truncation": "write {'method': {'type': 'endpoint', 'options': {…}}}",
+    **dict.fromkeys(("truncate", "truncate_text", "truncation"), _OPTIONS),
+    **dict.fromkeys(
+        (
+            *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+            *("aws_profile_name", "profile_name", "botocore_session", "botocore_config"),
+            *("client", "additional_kwargs"),
+        ),
+        _AWS,
+    ),
+    **dict.fromkeys(("aws_region_name", "region_name"), _REGION),
+    "return_documents": "leave it out; the result has copies of the documents",
+    "step_size": "write {'method': {'type': 'listwise', 'stride': …}}",
+    "with_retrieval": "leave it out; the candidates are those of your retriever",
+    "max_chunks_per_doc": NO_EQUIVALENT,
 }
 """Parameter of rerankers of several frameworks -> what to do instead."""
 

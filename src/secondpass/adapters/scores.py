@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from types import NoneType
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 from secondpass.ranking.blending import sigmoid
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.result import Ranking
-from secondpass.types import ItemStatus, Ranked
+from secondpass.types import Issue, ItemStatus, Ranked
 
 T = TypeVar("T")
 
@@ -20,6 +21,7 @@ KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", 
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
+TERMS_KEY = "rerank_terms"
 _STEP = 1e-7
 """Difference of served scores that keeps two documents in order, also in single precision; for
 scores of 1 and beyond, twice as much of the score."""
@@ -152,10 +154,11 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
         None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
-        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats). The last
-        three are absent if there is none, and None if only an earlier pass had one.
+        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats), and
+        ``rerank_terms`` (by field, floats). The last four are absent if there is none, and None if
+        only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span, spread, probability = _names(prefix)
+    score, final, retrieved, rank, status, span, spread, probability, terms = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -163,10 +166,14 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         rank: item.rank,
         status: item.status,
     }
-    own = {span: item.span and list(item.span), spread: item.spread, probability: item.probability}
-    for name, value in own.items():
-        if value is not None or name in metadata:
-            added[name] = value
+    if item.span is not None or span in metadata:
+        added[span] = item.span and list(item.span)
+    if item.spread is not None or spread in metadata:
+        added[spread] = item.spread
+    if item.probability is not None or probability in metadata:
+        added[probability] = item.probability
+    if item.terms is not None or terms in metadata:
+        added[terms] = item.terms and {**item.terms}
     if added.keys().isdisjoint(metadata):
         return added
     if status not in metadata:
@@ -185,6 +192,7 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         span: (list, NoneType),
         spread: (float, NoneType),
         probability: (float, NoneType),
+        terms: (dict, NoneType),
     }
     return {
         name: value
@@ -193,6 +201,39 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     }
 
 
+def naming_kept_keys(ranking: Ranking, prefix: str, parameter: str) -> Ranking:
+    """The ranking, with an issue if `provenance` keeps keys of other programs in place of ours.
+
+    Args:
+        ranking: of candidates with the metadata of the documents.
+        prefix: of the keys.
+        parameter: the adapter's parameter for the prefix.
+    """
+    names, items = _names(prefix), []
+    kept: set[str] = set()
+    for item in ranking:
+        metadata = item.candidate.metadata or {}
+        if not metadata or metadata.keys().isdisjoint(names):
+            continue
+        ours = provenance(item, {}, prefix).keys() - {prefix + "retrieval_score"}
+        if not_written := ours - provenance(item, metadata, prefix).keys():
+            kept |= not_written
+            items.append(item)
+    if not kept:
+        return ranking
+    items.sort(key=lambda item: item.position)
+    about = ", ".join(sorted(kept))
+    issue = Issue(
+        "metadata_kept",
+        f"metadata that another program wrote was kept, so this was not written: {about}; "
+        f"to write it under other names, set {parameter}=",
+        tuple(item.position for item in items),
+        tuple(item.id for item in items),
+    )
+    report = replace(ranking.report, issues=(*ranking.report.issues, issue))
+    return replace(ranking, report=report)
+
+
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY, TERMS_KEY))

@@ -120,7 +120,8 @@ class DecisionApi(Api):
         answers: place of the answers in a response.
         answer_id: place of a question's id in its answer, if answers are a list in the order of
             the questions; None if they are an object by id.
-        answer_type: place of an answer's type, which must be that of the question, if this has one.
+        answer_type: place of an answer's type, which must be the type of the question if the
+            question has one.
         declined: the type of an answer that declines to decide.
         blocked: place of the reason for which a response has no answers.
         usage_output_tokens: places of the number of output tokens; the first that has one counts.

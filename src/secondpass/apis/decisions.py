@@ -37,7 +37,7 @@ from secondpass.apis.template import lookup
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ConfigurationError, Problem, ReplyError
-from secondpass.limits import Prices
+from secondpass.limits import PRICES, Prices
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
 from secondpass.prompts.template import call_instruction
@@ -46,7 +46,7 @@ from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.services.json_http import Ambiguous
-from secondpass.settings import SECRET, Variables, configurable, counted, nested
+from secondpass.settings import SECRET, Variables, built, configurable, counted
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -218,13 +218,13 @@ class Decisions(ApiMethod[DecisionApi]):
         base_url: the URL, with or without the API's path, for another provider or server of that
             shape.
         path: replaces the API's path, and is appended to any ``base_url``.
-        rename: names of fields of another provider, by those of the description; three at most.
+        rename: names of fields of another provider, by the names in the description; three at most.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one; with ``base_url`` that is ``DECISIONS_API_KEY``.
-        question: ``graded`` asks for the probability of each level of a scale, of which the
-            expected level counts, from 0 to 1; ``yes_no`` for the probability that a document
-            answers the query.
+        question: ``graded`` asks for the probability of each level of a scale; the score is the
+            expected level, from 0 to 1. ``yes_no`` asks for the probability that a document answers
+            the query.
         levels: what the levels of the scale mean, lowest first; of ``yes_no``, what a no and a yes
             mean.
         instructions: the question. ``{document}`` stands for "the document" or, in the layout
@@ -267,7 +267,7 @@ class Decisions(ApiMethod[DecisionApi]):
         layout: Literal["each", "together"] | None = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         timeout: Annotated[float, Gt(0)] = 30.0,
-        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         described = DECISION_APIS.resolve(api).renamed(rename or {})
@@ -287,7 +287,7 @@ class Decisions(ApiMethod[DecisionApi]):
             api_key=api_key,
             api_key_env=api_key_env,
             timeout=timeout,
-            prices=prices,
+            prices=built(prices),
             options=options,
         )
         if base_url is not None and described.url is not None:

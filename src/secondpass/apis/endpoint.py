@@ -14,10 +14,10 @@ from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Answer, Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
-from secondpass.limits import Prices
+from secondpass.limits import PRICES, Prices
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
-from secondpass.settings import SECRET, Variables, configurable, nested
+from secondpass.settings import SECRET, Variables, built, configurable
 from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 
@@ -77,7 +77,7 @@ class Endpoint(ApiMethod[RerankApi]):
         document_tokens: Annotated[int, Ge(1)] | None = None,
         spans: bool = False,
         timeout: Annotated[float, Gt(0)] = 30.0,
-        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.batch_size = batch_size
@@ -102,7 +102,7 @@ class Endpoint(ApiMethod[RerankApi]):
             api_key=api_key,
             api_key_env=api_key_env,
             timeout=timeout,
-            prices=prices,
+            prices=built(prices),
             options=options,
         )
         if wrong := [name for name, missing in unsupported.items() if missing]:

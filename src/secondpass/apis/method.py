@@ -30,7 +30,7 @@ from secondpass.effects import (
     Question,
     Task,
 )
-from secondpass.errors import ConfigurationError, LLMError, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, Problem, ReplyError
 from secondpass.limits import Prices
 from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
@@ -42,6 +42,7 @@ from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import Secret, to_mapping
 from secondpass.settings.descriptions import Descriptions
+from secondpass.settings.messages import REQUIRED
 from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batches, repairing
 
 A = TypeVar("A", bound=Api)
@@ -105,7 +106,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         if self.path is not None:
             check_path(self.path, "path")
         if self.model is None and (description.needs_model or "$model" in (self.path or "")):
-            raise ConfigurationError(f"model: is required for {about!r}")
+            raise ConfigurationError([Problem(("model",), f"{REQUIRED} for {about!r}")])
         has_key = self.api_key is not None or self.api_key_env is not None
         if self._auth.sigv4 is not None and has_key:
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"

@@ -121,6 +121,16 @@ def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
     return True
 
 
+def warm_up_orderings(orderings: Iterable[object], log_level: str) -> None:
+    """Load the models of orderings; what fails is logged, because rankings work without it."""
+    for ordering in orderings:
+        try:
+            call_if_present(ordering, "warm_up")
+        except BaseException as error:
+            reraise_exit(error)
+            log(log_level, "warming up an ordering failed: %s", reason_of(error))
+
+
 def close_all(owners: Iterable[object], log_level: str = "warning") -> None:
     """Call the method ``close`` of each of these that has one; errors as of :class:`Closing`."""
     closing = Closing(log_level)

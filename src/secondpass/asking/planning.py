@@ -32,7 +32,7 @@ from secondpass.ranking.methods import Stage
 from secondpass.ranking.scoring import member
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import describe
-from secondpass.types import Candidate, ScoreKind
+from secondpass.types import Candidate, CandidateLike, ScoreKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +372,16 @@ def assumed_passages(count: int, tokens: int) -> list[Candidate]:
             f"candidates: give a number from 0 to {_MAX_CANDIDATES:,}, not {describe(count)}"
         )
     return [Candidate(_TOKEN * tokens)] * count
+
+
+def sampled(
+    candidates: int | Iterable[CandidateLike], tokens_per_passage: int
+) -> tuple[Iterable[CandidateLike], int | None]:
+    """The candidates and None; of a number, as many of this length, and the length."""
+    length = positive("tokens_per_passage", tokens_per_passage, int)
+    if isinstance(candidates, int):
+        return assumed_passages(candidates, length), length
+    return candidates, None
 
 
 def positive(name: str, value: T, kind: type[T]) -> T:

@@ -86,8 +86,7 @@ def _build(name: str) -> Any:
 app = typer.Typer(
     name="secondpass",
     cls=_LazyGroup,
-    help="Rerank the candidates of a retriever, search documents, and measure whether reranking "
-    "helps.",
+    help="Rerank search results, search documents, and measure whether reranking helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rendering help as Markdown takes longer than everything else

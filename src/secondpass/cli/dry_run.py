@@ -20,7 +20,7 @@ from secondpass.reranker import Reranker
 from secondpass.settings import counted
 from secondpass.types import Request
 
-TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
+TOKENS = "Tokens are an estimate: four bytes each, without retries, fallbacks and reasoning tokens"
 NOTE = f"dry run: no model was called. {TOKENS}"
 
 

@@ -34,7 +34,12 @@ def complete_preset(incomplete: str) -> list[str]:
 
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", "-p", help="Name of a preset.", autocompletion=complete_preset),
+    typer.Option(
+        "--preset",
+        "-p",
+        help="Name of a preset, a ready-made configuration; `secondpass presets` lists them.",
+        autocompletion=complete_preset,
+    ),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file with a configuration.")
@@ -45,16 +50,17 @@ Set = Annotated[
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help="Override a setting: `--set depth=50 --set method.device=cpu`. Repeatable, "
-        "once for each setting.",
+        help="Change one setting of the configuration: `--set depth=50 --set "
+        "method.device=cpu`. Repeatable, once for each setting.",
     ),
 ]
 Order = Annotated[
     str | None,
     typer.Option(
         "--order",
-        help="Ordering to apply after reranking: a name in the configuration's `orders`, "
-        "`lost_in_the_middle`, a mapping such as `{type: tiers, …}`, or `none`.",
+        help="How to rearrange the results after reranking: a name in the configuration's "
+        "`orders`, `lost_in_the_middle`, a mapping such as `{type: tiers, …}`, or "
+        "`none`.",
     ),
 ]
 Instruction = Annotated[
@@ -63,28 +69,40 @@ Instruction = Annotated[
         "--instruction",
         metavar="TEXT",
         callback=decode_argument,
-        help="What counts as relevant, such as `prefer recent documents`, for methods that take "
-        "an instruction.",
+        help="Say what counts as relevant, such as `prefer recent documents`. Only methods "
+        "that take an instruction use it.",
     ),
 ]
-Depth = Annotated[int | None, typer.Option(min=1, help="Number of candidates to rerank.")]
-WithText = Annotated[bool, typer.Option("--text/--no-text", help="Include texts and metadata.")]
-Timings = Annotated[bool, typer.Option("--timings", help="Include durations.")]
-Batch = Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of candidates to rerank, from the first; the others keep their order "
+        "behind them.",
+    ),
+]
+WithText = Annotated[
+    bool, typer.Option("--text/--no-text", help="Include texts and metadata in the output.")
+]
+Timings = Annotated[bool, typer.Option("--timings", help="Include durations in the output.")]
+Batch = Annotated[int, typer.Option(min=1, help="Number of queries to rank at the same time.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars and no summary.")]
 Explain = Annotated[
     list[str] | None,
     typer.Option(
         "--explain",
         metavar="ID",
-        help="Explain the rank of the candidate with this id, or why it is absent. Repeatable.",
+        help="Explain why the candidate with this id has its rank, or why it is absent. "
+        "Repeatable.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Estimate calls, tokens and cost without calling a model. JSON in a pipe."
+        "--dry-run",
+        help="Only estimate calls, tokens and cost; no model is called. In a pipe, the "
+        "estimate is JSON.",
     ),
 ]
 MonitorFolder = Annotated[
@@ -92,7 +110,8 @@ MonitorFolder = Annotated[
     typer.Option(
         "--monitor",
         metavar="FOLDER",
-        help="Add statistics of scores, moves and errors to this folder, for `secondpass drift`.",
+        help="Add statistics of the rankings (scores, moves, errors) to this folder, for "
+        "`secondpass drift`.",
     ),
 ]
 
@@ -152,7 +171,7 @@ class RerankerOptions:
     settings: Set = None
 
     def read(self, default: str = "default") -> dict[str, Any]:
-        """The configuration; by default that of a preset."""
+        """The configuration; by default the one of a preset."""
         name = default if self.preset is None and self.config is None else self.preset
         return configuration(name, self.config, self.settings)
 
@@ -172,10 +191,14 @@ class RunOptions:
     """A TREC run whose documents are the candidates."""
 
     run: Annotated[
-        Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
+        Path | None,
+        typer.Option(
+            help="Candidates as a TREC run (`query Q0 document rank score tag` lines); all "
+            "lines of a query must stand together."
+        ),
     ] = None
     queries: Annotated[
-        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
+        Path | None, typer.Option(help="Queries of the run: JSON lines, or lines of `id<TAB>text`.")
     ] = None
     corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None
 
@@ -199,8 +222,16 @@ class RankingOptions:
     depth: Depth = None
     order: Order = None
     instruction: Instruction = None
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time for `terms`, such as 2026-11-27. Default: now."),
+    ] = None
     context: Annotated[
-        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
+        Path | None,
+        typer.Option(
+            help="JSON or YAML file with context that a language model reads with every query, "
+            "such as facts about the reader."
+        ),
     ] = None
 
     def read(self, reranker: Callable[[], Reranker]) -> dict[str, Any]:
@@ -210,7 +241,17 @@ class RankingOptions:
             "depth": self.depth,
             "order": None if self.order is None else parse_order(reranker(), self.order),
             "instruction": self.instruction,
+            **self._time(),
         }
+
+    def _time(self) -> dict[str, str]:
+        if self.now is None:
+            return {}
+        try:
+            validate({"now": self.now})
+        except InputError as error:
+            fail(f"--{error}", USAGE_ERROR)
+        return {"now": self.now}
 
 
 def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:
@@ -307,9 +348,9 @@ def _check_source(preset_name: str | None, file: Path | None) -> None:
 
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
-    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50.
+    """A configuration with the depth of ``--rerank-top-n``, its own depth, or 50, in this order.
 
-    With a store of passages the default is that of rerankers, 100.
+    With a store of passages, the default is the default of rerankers, 100.
     """
     if top_n is None and ("depth" in config or has_store(config)):
         return dict(config)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.concurrency.threads import in_task_of, in_thread_of, with_timeout
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.limits import Prices
-from secondpass.settings import configurable, nested
+from secondpass.limits import PRICES, Prices
+from secondpass.settings import built, configurable
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt
@@ -51,13 +51,13 @@ class CallableLLM:
         *,
         name: str | None = None,
         timeout: Annotated[float, Gt(0)] = 60.0,
-        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         context_window: Annotated[int, Ge(256)] | None = None,
     ) -> None:
         self.function = function
         self.name = name or getattr(function, "__name__", None) or type(function).__name__
         self.timeout = timeout
-        self.prices = prices
+        self.prices = built(prices)
         self.context_window = context_window
         self._keywords = _parameter_names(function) & {"schema", "timeout", "logprobs"}
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
-from secondpass.limits import Prices
+from secondpass.limits import PRICES, Prices
 from secondpass.prompts.replies.first_token import is_answered
 from secondpass.prompts.replies.thinking import answer_start
 from secondpass.ranking.scoring import to_float
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.diagnosis import Sent
 from secondpass.services.provider_errors import ErrorResponse
-from secondpass.settings import SECRET, Secret, Variables, nested, show_types
+from secondpass.settings import SECRET, Secret, Variables, built, show_types
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
@@ -86,7 +86,7 @@ class Provider(Client[Prompt]):
         timeout: Annotated[float, Gt(0)] = 60.0,
         structured: Literal["auto", "json_schema", "json_object", "text"] = "auto",
         context_window: Annotated[int, Ge(256)] | None = None,
-        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if reserved := {"model", "messages", "contents", "system", "stream"} & set(options or ()):
@@ -106,7 +106,7 @@ class Provider(Client[Prompt]):
         self.timeout = timeout
         self.structured = structured
         self.context_window = context_window
-        self.prices = prices
+        self.prices = built(prices)
         self.options = options
         self._forms = self.forms if structured == "auto" else (structured,)
         self._steps = 0, -math.inf

@@ -18,19 +18,19 @@ STATISTICS = {
     "rerank.median": "median rerank score",
     "rerank.lowest": "lowest rerank score",
     "rerank.deviation": "standard deviation of the rerank scores",
-    "rerank.lead": "highest rerank score less the second",
-    "rerank.ties": "share of candidates whose rerank score another one has, too",
+    "rerank.lead": "highest rerank score minus the second highest",
+    "rerank.ties": "share of candidates with the same rerank score as another one",
     "final.highest": "highest final score",
     "final.median": "median final score",
-    "moves.correlation": "rank correlation of the order before and after",
-    "moves.replaced": "share of the first ten that were not among the first ten before",
-    "moves.first": "rank before of the candidate that is now the first",
+    "moves.correlation": "rank correlation between the order before and after reranking",
+    "moves.replaced": "share of the first ten that were not among the first ten before reranking",
+    "moves.first": "rank before reranking of the candidate that is now first",
     "candidates.count": "number of candidates",
     "candidates.scored": "number of candidates with a rerank score",
     "candidates.highest": "highest retrieval score",
     "candidates.median": "median retrieval score",
     "candidates.lowest": "lowest retrieval score",
-    "candidates.lead": "highest retrieval score less the second",
+    "candidates.lead": "highest retrieval score minus the second highest",
 }
 """The statistics of a ranking. A cascade has rerank scores that are ranks; its stages add
 ``stage1.highest``, ``stage1.median`` and so on."""
@@ -67,7 +67,7 @@ def ranking_statistics(trace: Trace) -> dict[str, float]:
         values["rerank.deviation"] = math.dist(reranked, [mean] * count) / math.sqrt(count)
         values["rerank.ties"] = _tied(reranked) / count if len(set(reranked)) < count else 0.0
         _add_moves(values, scored, order, len(trace.status))
-    if trace.blend is not None:
+    if trace.blend is not None or trace.terms is not None:
         _summarize(values, "final", sorted([final[position] for position in order]))
     _add_stages(values, trace, scored)
     return values

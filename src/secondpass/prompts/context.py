@@ -85,7 +85,7 @@ def _nodes(context: Any) -> list[tuple[str, Any]] | None:
     for value in (context,) if member is None else (member, context):
         if isinstance(value, Mapping):
             keyed = [(_line(key), node) for key, node in value.items()]
-        elif isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Set):
+        elif _is_list(value):
             keyed = [("", node) for node in value]
         else:
             continue
@@ -93,8 +93,19 @@ def _nodes(context: Any) -> list[tuple[str, Any]] | None:
             return keyed
     if is_mapping:
         return None
-    message = "context: give a string, a list of nodes or a mapping, not "
-    raise MethodError(message + kind_of(context), "context_failed")
+    values = [*context] if _is_list(context) else []
+    wrong = next((value for value in values if not _is_node(value)), None)
+    if values:
+        fields = ", ".join(_NODE_FIELDS)
+        what = f"a mapping, or an object with one of {fields}"
+        message = f"context[{values.index(wrong)}]: a node is {what}; not {kind_of(wrong)}"
+    else:
+        message = f"context: give a string, a list of nodes or a mapping, not {kind_of(context)}"
+    raise MethodError(message, "context_failed")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Set)
 
 
 def _is_node(value: Any) -> bool:

@@ -23,7 +23,7 @@ from secondpass.errors import (
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
 from secondpass.questions import cut
-from secondpass.settings import Nested, configurable, describe, suggestion
+from secondpass.settings import Nested, configurable, describe, nested, suggestion
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -198,6 +198,10 @@ class Prompting:
             system=SYSTEM.replace("{role}", role) if self.system is None else self.system,
             user=USER if self.user is None else self.user,
         )
+
+
+PROMPTING = nested(Prompting, optional=True)
+"""A parameter whose value is templates of prompts."""
 
 
 def fill(template: Template, values: Mapping[str, str]) -> str:

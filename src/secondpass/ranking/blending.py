@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import configurable
+from secondpass.settings import configurable, nested
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -157,6 +157,10 @@ class Blend:
         present = iter(rescale([score for score in originals if score is not None]))
         scaled = [None if score is None else next(present) for score in originals]
         return scaled, rescale(rerank), absent
+
+
+BLEND = nested(Blend, optional=True)
+"""A parameter whose value is a blend."""
 
 
 def _best_first(

@@ -25,6 +25,10 @@ _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document",
 """Keys for the text of a document in other tools, for a hint."""
 
 
+MISSING: Any = type("Missing", (), {})()
+"""Stands for the argument ``candidates`` in a call without it."""
+
+
 def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
@@ -36,6 +40,8 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
     """
+    if values is MISSING:
+        raise TypeError("missing 1 required positional argument: 'candidates'")
     is_frame = hasattr(values, "iterrows")  # a pandas DataFrame, which iterates over column names
     if is_frame or isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         hint = "; its rows are df.to_dict('records')" if is_frame else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.ranking.blending import Blend, sigmoid
+from secondpass.ranking.blending import BLEND, Blend, sigmoid
 from secondpass.settings import Nested, configurable, from_mapping, model_of, nested
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Fit:
     model: str | None = None
     template: str | None = None
     settings: str | None = None
-    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    blend: Annotated[Blend | None, BLEND] = None
     depth: Annotated[int, Ge(1)] | None = None
     first_stage: str | None = None
     precision: str | None = None
@@ -70,10 +70,11 @@ class Floor:
 
     Attributes:
         at: the threshold.
-        on: what it is compared with: the ``final`` score, which only a blend by ``none`` or
-            ``sigmoid`` makes another one, or the method's ``rerank`` score. A blend by ``minmax``,
+        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score. Only a
+            blend by ``none`` or ``sigmoid`` makes the two differ here. A blend by ``minmax``,
             ``zscore`` or ``rrf`` makes final scores relative to the list, so ``final`` is refused
-            then. None is ``final`` with a blend by ``none`` or ``sigmoid``, else ``rerank``.
+            then. None is ``final`` with a blend by ``none`` or ``sigmoid``, and ``rerank``
+            otherwise.
         nothing: threshold on the rerank score: if all candidates are below it, the report has
             ``nothing_relevant``. It may be higher than the threshold. None does not decide it.
         keep: the share of relevant candidates that it was fitted to keep.
@@ -203,3 +204,7 @@ class Probabilities:
         share = (score / 2 - low / 2) / (high / 2 - low / 2)
         between = values[place - 1] + share * (values[place] - values[place - 1])
         return min(max(between, values[place - 1]), values[place])
+
+
+PROBABILITIES = nested(Probabilities, optional=True)
+"""A parameter whose value maps scores to probabilities."""

@@ -18,10 +18,17 @@ from secondpass.errors import (
     Problem,
     reraise_exit,
 )
-from secondpass.ranking.blending import Blend
-from secondpass.ranking.floors import FLOOR, Fit, Floor, Probabilities
+from secondpass.ranking.blending import BLEND, Blend
+from secondpass.ranking.floors import FLOOR, PROBABILITIES, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
-from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod, check_kind, member, to_span
+from secondpass.ranking.scoring import (
+    DOUBTFUL,
+    ScorerMethod,
+    check_kind,
+    member,
+    to_pieces,
+    to_span,
+)
 from secondpass.settings import (
     Nested,
     OneOrMore,
@@ -30,8 +37,8 @@ from secondpass.settings import (
     definition,
     describe,
     from_mapping,
+    hint_elsewhere,
     model_of,
-    nested,
     registry,
 )
 from secondpass.types import DegradedBy, EngineInfo, Issue, ScoreKind
@@ -141,7 +148,7 @@ def _are_finite(scores: Iterable[object]) -> bool:
 
 
 def _check_parts(judgement: Judgement, task: Task) -> None:
-    """Check the order scores, spans and spreads that a method returned."""
+    """Check the order scores, spans, spreads and pieces that a method returned."""
     spans, spreads, count = judgement.spans, judgement.spreads, len(task.texts)
     if (order := judgement.order_scores) is not None:
         known = [score is None for score in judgement.scores] == [score is None for score in order]
@@ -158,6 +165,14 @@ def _check_parts(judgement: Judgement, task: Task) -> None:
             if span is not None and to_span(span, len(text)) != span:
                 message = "a span of the method is not (start, stop) within its text"
                 raise MethodError(message, "span_invalid")
+    if (pieces := judgement.pieces) is not None:
+        read = [
+            parts is None or to_pieces(parts, len(text)) is not None
+            for parts, text in zip(pieces, task.texts, strict=False)
+        ]
+        if len(pieces) != count or not all(read):
+            message = "pieces of the method are not (start, stop, score) in the order of their text"
+            raise MethodError(message, "span_invalid")
     if spreads is not None:
         numbers = [spread for spread in spreads if spread is not None]
         if len(spreads) != count or not _are_finite(numbers) or min(numbers, default=0) < 0:
@@ -192,6 +207,10 @@ def to_method(value: object) -> Method:
         value = {"type": value}
     if isinstance(value, Mapping):
         value = registry.build("methods", value)
+    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
+    own = any(hasattr(value, name) for name in ("judge", "score_pairs"))
+    if not own and (hint := hint_elsewhere(value)):
+        raise ConfigurationError(f"{message}, not {describe(value)}{hint}")
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(getattr(value, "judge", None)):
@@ -209,7 +228,6 @@ def to_method(value: object) -> Method:
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
-    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     raise ConfigurationError(f"{message}, not {describe(value)}")
 
 
@@ -256,9 +274,9 @@ class Stage:
     """
 
     method: Annotated[Any, METHOD]
-    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    blend: Annotated[Blend | None, BLEND] = None
     floor: Annotated[Floor | float | None, FLOOR] = None
-    probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
+    probabilities: Annotated[Probabilities | None, PROBABILITIES] = None
 
     def __post_init__(self) -> None:
         if (floor := self._as_floor()) is not None:

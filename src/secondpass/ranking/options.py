@@ -6,46 +6,28 @@ import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from time import time
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import describe, suggestion
+from secondpass.settings import COMING_FROM, describe, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """Keyword arguments of ``rerank``, ``arerank``, ``rerank_many`` and ``arerank_many``.
-
-    Each one overrides a setting of the reranker for this call. None keeps the setting.
-
-    Attributes:
-        top_k: number of items to return, at least 1.
-        depth: number of candidates to judge, at least 1.
-        order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
-            those in ``orders``. ``"none"`` applies no ordering.
-        dedupe: whether to keep only the best candidate of each id.
-        floor: threshold that replaces that of the method, on the same score as that or a
-            configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
-            ranks.
-        instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
-            for methods that take an instruction; it is added to the prompt of the configuration.
-            White space around it is removed; an empty one has no effect. The report lists
-            ``instruction_not_used`` if the method takes none.
-        deadline: wall-clock seconds for each ranking of this call, in place of
-            ``limits.deadline``.
-        target: wall-clock seconds in which each of them should end, in place of ``limits.target``.
-        strict: whether to raise RerankError unless each candidate of the head that can be shown was
-            scored.
-    """
+    """Keyword arguments of ``Reranker.rerank``, which explains them, and of the methods like it."""
 
     top_k: int | None
     depth: int | None
@@ -56,6 +38,11 @@ class CallOptions(TypedDict, total=False):
     deadline: float | None
     target: float | None
     strict: bool | None
+    now: datetime | date | str | float | None
+
+
+_CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
+"""The argument ``candidates`` in other packages."""
 
 
 def validate(
@@ -65,7 +52,9 @@ def validate(
     known = list(CallOptions.__annotations__)
     for name in options:
         if name not in known:
-            hint = suggestion(name, known)
+            hint = suggestion(name, known, leads_to_page=True)
+            if name in _CANDIDATES:
+                hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
@@ -81,24 +70,48 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
         case "floor":
             return finite_number(name, value)
         case "deadline" | "target":
-            if (seconds := finite_number(name, value)) > 0:
-                return seconds
-            raise InputError(f"{name}: must be greater than 0")
+            return _positive(name, value)
         case "dedupe" | "strict":
-            if isinstance(value, bool):
-                return value
-            raise InputError(f"{name}: give True or False, not {describe(value)}")
+            return _boolean(name, value)
         case "order":
-            try:
-                return to_ordering(value, orders)
-            except ConfigurationError as error:
-                raise InputError(f"order: {error}") from None
-        case "instruction":
-            if isinstance(value, str):
-                return well_formed(value).strip() or None
-            raise InputError(f"instruction: give a string, not {describe(value)}")
+            return _ordering(value, orders)
+        case "instruction" | "now":
+            return _text(name, value) if name == "instruction" else _time(name, value)
         case _:
             raise NotImplementedError(f"the option {name!r} has no validation")
+
+
+def _positive(name: str, value: object) -> float:
+    if (number := finite_number(name, value)) > 0:
+        return number
+    raise InputError(f"{name}: must be greater than 0")
+
+
+def _boolean(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InputError(f"{name}: give True or False, not {describe(value)}")
+
+
+def _ordering(value: object, orders: Mapping[str, Ordering | None] | None) -> Ordering | None:
+    try:
+        return to_ordering(value, orders)
+    except ConfigurationError as error:
+        raise InputError(f"order: {error}") from None
+
+
+def _text(name: str, value: object) -> str | None:
+    if isinstance(value, str):
+        return well_formed(value).strip() or None
+    raise InputError(f"{name}: give a string, not {describe(value)}")
+
+
+def _time(name: str, value: object) -> float:
+    seconds = to_seconds(value)
+    if seconds is None:
+        hint = "give a date or time in ISO 8601 or of datetime, or seconds since 1970"
+        raise InputError(f"{name}: {hint}, not {describe(value)}")
+    return seconds
 
 
 def whole_number(name: str, value: object) -> int:
@@ -124,6 +137,21 @@ def finite_number(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
+_SHARED = (
+    "render",
+    "passages",
+    "depth",
+    "top_k",
+    "order",
+    "tail",
+    "dedupe",
+    "strict",
+    "when",
+    "terms",
+)
+"""Settings of a pass that a reranker has under the same names."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassSettings:
     """Settings of one ranking pass: those of the reranker, or of the call.
@@ -131,6 +159,7 @@ class PassSettings:
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
         deadline, target: wall-clock seconds of the ranking; None uses those of the limits.
+        now: seconds since 1970, for the terms.
     """
 
     stages: tuple[Stage, ...]
@@ -146,6 +175,13 @@ class PassSettings:
     when: When | None = None
     deadline: float | None = None
     target: float | None = None
+    terms: Sequence[Term] = ()
+    now: float = 0.0
+
+    @classmethod
+    def of(cls, reranker: Any, stages: tuple[Stage, ...]) -> PassSettings:
+        """The settings of a reranker, with the time of the clock."""
+        return cls(stages, now=time(), **{name: getattr(reranker, name) for name in _SHARED})
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
@@ -165,21 +201,36 @@ class PassSettings:
         return replace(self, **changes)
 
 
-def show_call_options(function: F) -> F:
-    """List the keywords of :class:`CallOptions` in the signature of a function that takes them.
+def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """Show the keywords of :class:`CallOptions` in ``help()`` of a function that takes them.
 
-    Type checkers read ``Unpack[CallOptions]``; ``help()`` and editors read the signature.
+    They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
+
+    Args:
+        explained: the function whose docstring explains them; that part of it is appended.
     """
-    signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=annotation.__forward_arg__,  # as written, like those of the function
-        )
-        for name, annotation in CallOptions.__annotations__.items()
-    ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return function
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=annotation.__forward_arg__,  # as written, like those of the function
+            )
+            for name, annotation in CallOptions.__annotations__.items()
+        ]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        if "candidates" in signature.parameters:
+            # With a default, a call with docs= reaches `validate`, which says what to write.
+            function.__defaults__ = (MISSING,)
+        if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
+            docs = inspect.cleandoc(explained.__doc__)
+            options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]
+            explanation = options.partition("\n\n")[0]
+            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\nOptions:\n{explanation}"
+        return function
+
+    return shown

@@ -89,7 +89,7 @@ class Agreement:
         below: the agreement is less than this.
         at_least: the agreement is this or more.
         first: number of candidates of each retriever that are compared.
-        ranks: whether the fields are ranks, of which the lowest is the best; else scores.
+        ranks: whether the fields are ranks (the lowest is the best) instead of scores.
     """
 
     fields: Annotated[Sequence[str], Len(2)]
@@ -202,6 +202,10 @@ class When:
             if (failed := condition.failed(value)) is not None:
                 return f"{name} {failed}", {}
         return None, unknown
+
+
+WHEN = nested(When, optional=True)
+"""A parameter whose value is the conditions of a pass."""
 
 
 def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:

@@ -62,13 +62,13 @@ class CrossEncoderScorer:
         threads: number of batches that run concurrently on a CPU; None is the number of available
             CPUs. Torch has its own setting.
         cache_folder: where downloaded models are stored; a relative path is relative to the working
-            directory. None is the hub's own setting.
+            directory. None is Hugging Face's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
         prompt: an instruction prepended to each pair, or put in its place by the description of the
             family, for models that were trained with one. A prompt with ``{instruction}`` is used
             only in calls that have an instruction, which replaces it; other calls use
-            ``prompt_name``, or else the model's default prompt.
+            ``prompt_name`` or, without it, the model's default prompt.
         prompt_name: the name of one of the model's own prompts, instead of ``prompt``.
         batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
@@ -78,10 +78,10 @@ class CrossEncoderScorer:
             for scores, which is created, or is a score cache of the same user. None keeps none.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
             that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
-        local_files_only: never contact the hub.
-        token: a hub token. Prefer an environment variable.
-        token_env: environment variable that holds a hub token, or several to try in turn. None is
-            the hub's own setting.
+        local_files_only: never contact Hugging Face.
+        token: a token of Hugging Face. Prefer an environment variable.
+        token_env: environment variable that holds a token of Hugging Face, or several to try in
+            turn. None is Hugging Face's own setting.
         trust_remote_code: run code from the model's repository. Only for models you trust.
         model_kwargs: further arguments for the model's ``from_pretrained``.
         tokenizer_kwargs: the same for the tokenizer.

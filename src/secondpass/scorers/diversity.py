@@ -67,10 +67,10 @@ class Diverse:
     Attributes:
         relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and items beyond the
             cap are moved.
-        similarity: of two texts: ``words`` is the share of their words and pairs of words that they
-            have in common; ``embedded`` and ``embedded_multilingual`` the cosine of their vectors
-            by the model of the method of that name (English only; about 100 languages, of whose
-            cosines those up to 0.7 count as 0, and 1 as 1).
+        similarity: how the similarity of two texts is computed. ``words``: the share of their words
+            and pairs of words that they have in common. ``embedded`` and ``embedded_multilingual``:
+            the cosine of their vectors by the model of the method of that name. Cosines by the
+            latter count from 0.7, since those of unrelated texts are hardly lower.
         duplicate: minimum share of common words and pairs of words that makes the lower of two
             items a near-duplicate, with either ``similarity``; None disables this.
         cap: maximum number of items per source; None for no limit. Items without a source are not

@@ -11,11 +11,10 @@ import bisect
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from secondpass.effects import Span
 from secondpass.errors import ModelLoadError
 from secondpass.scorers import bert_graph, e5_file
 from secondpass.scorers.bert_graph import HEADS, WIDTH, Layer
@@ -23,6 +22,7 @@ from secondpass.scorers.e5_file import BEGIN, END, PAD, UNKNOWN, DamagedFileErro
 from secondpass.scorers.encoder import MAX_TOKENS, Encoder, Kind, Tokens
 from secondpass.scorers.engines.onnx_graph import GraphWriter, Value
 from secondpass.scorers.engines.sharing import shared
+from secondpass.types import Piece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,20 +69,24 @@ class MultilingualE5(Encoder):
                 return squeezed[: self._longest]
             start *= 2
 
-    def span_before(self, text: str, span: Span) -> Span:
+    def pieces_before(self, text: str, pieces: Sequence[Piece]) -> list[Piece]:
         vocabulary = self._vocabulary
         change = vocabulary.normal if len(text) <= self._longest else vocabulary.squeezed
 
         def length(stop: int) -> int:
             return len(change(text[:stop]))
 
-        start, stop = span
-        last = stop  # of the text that the span may need
-        while length(last) < stop and last < len(text):
+        last = pieces[-1][1]  # of the text that the pieces may need
+        while last < len(text) and length(last) < pieces[-1][1]:
             last *= 2
         places = range(min(last, len(text)) + 1)
-        first = bisect.bisect_right(places, start, key=length) - 1
-        return first, max(first + 1, bisect.bisect_left(places, stop, key=length))
+        found: list[Piece] = []
+        stop = 0
+        for start, end, score in pieces:
+            first = max(stop, bisect.bisect_right(places, start, stop, key=length) - 1)
+            stop = max(first + 1, bisect.bisect_left(places, end, first, key=length))
+            found.append((first, stop, score))
+        return found
 
     def tokens(self, shortened: str, kind: Kind, /) -> Tokens:
         """The tokens of a text after a prefix that says its kind, between special tokens."""

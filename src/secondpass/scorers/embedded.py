@@ -27,10 +27,10 @@ class EmbeddedScorer(EmbeddingScorer):
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
-            nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
-            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, or the vocabulary
-            spells the script letter by letter, as Cyrillic, Greek or Arabic, else ``lean``;
-            ``ignore`` scores it as English.
+            nothing. ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order.
+            ``ignore`` scores it as English. ``auto`` is ``keep`` if more than 5 % of the word
+            pieces are unknown, or if the vocabulary spells the script letter by letter (such as
+            Cyrillic, Greek or Arabic), and ``lean`` otherwise.
 
     The scores of a ranking, which thresholds are compared with, depend on the query and one passage
     only: they are those without ``feedback``, ``idf`` and ``language``. The order may follow other

@@ -27,7 +27,7 @@ from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.packing import Record
 from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
-from secondpass.types import EngineInfo, Issue, ScoreKind
+from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
@@ -155,10 +155,10 @@ class EmbeddedPairs:
         return encoded
 
     def _of_passage(self, result: Match, passage: str, key: str) -> Match:
-        """The match with a span of the passage, in place of one of its key."""
-        if result.span is None or passage.startswith(key):
+        """The match with pieces of the passage, in place of those of its key."""
+        if not result.pieces or passage.startswith(key):
             return result
-        return result._replace(span=self.model.span_before(passage, result.span))
+        return result._replace(pieces=self.model.pieces_before(passage, result.pieces))
 
 
 _STORED_AT_ONCE = 64
@@ -175,7 +175,8 @@ class EmbeddingScorer:
 
     Args:
         max_length: tokens per text; longer texts are truncated.
-        backend: what runs the model. ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        backend: what runs the model. ``auto`` is OpenVINO if it is installed, and onnxruntime
+            otherwise.
         precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available
@@ -268,13 +269,15 @@ class EmbeddingScorer:
         scores: list[float | None] = [None] * length
         order: list[float | None] = [None] * length
         spans: list[Span | None] = [None] * length
+        pieces: list[Sequence[Piece] | None] = [None] * length
         indices = sorted(matches)  # the same order with or without a deadline
         read = [matches[index] for index in indices]
         pair_scores = list_scores(read, feedback=0, idf=False)
         lean = verdict.original is not None
         read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
         for index, pair, score, part in zip(indices, pair_scores, read_scores, read, strict=True):
-            scores[index], order[index], spans[index] = pair, score, part.span
+            scores[index], order[index] = pair, score
+            spans[index], pieces[index] = part.span, part.pieces
         known = sum(part.known for part in read)
         return ListScores(
             scores,
@@ -284,6 +287,7 @@ class EmbeddingScorer:
             order_scores=None if read_scores is pair_scores else order,
             known=known,
             encoded=len(read) - known,
+            pieces=pieces,
         )
 
     def _judge(self, _model: Encoder, _query: str, _documents: Sequence[str]) -> Verdict:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.concurrency.workers import in_threads
-from secondpass.effects import Span
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.bert_graph import WIDTH
 from secondpass.scorers.engines.batches import by_length
@@ -30,6 +29,7 @@ from secondpass.scorers.engines.runtimes import (
     open_runtime,
 )
 from secondpass.scorers.engines.sharing import shared
+from secondpass.types import Piece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ class Encoder(ABC):
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        backend: ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        backend: ``auto`` is OpenVINO if it is installed, and onnxruntime otherwise.
         precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
             fast bfloat16.
 
@@ -156,8 +156,8 @@ class Encoder(ABC):
         """A text cut to what its first ``max_tokens`` tokens need, and one word more."""
 
     @abstractmethod
-    def span_before(self, text: str, span: Span) -> Span:
-        """Convert a span of a text after it was shortened to one of the text."""
+    def pieces_before(self, text: str, pieces: Sequence[Piece]) -> list[Piece]:
+        """Convert pieces of a text after it was shortened to those of the text."""
 
     @abstractmethod
     def tokens(self, shortened: str, kind: Kind, /) -> Tokens:

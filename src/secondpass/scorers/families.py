@@ -35,7 +35,7 @@ Names: TypeAlias = Annotated[Sequence[str], OneOrMore()]
 PLACEHOLDERS: Mapping[str, str] = {
     "query": "the query",
     "passage": "the text of one passage",
-    "instruction": "the instruction of the call, or else the family's own",
+    "instruction": "the instruction of the call or, without one, the family's own",
     "count": "the number of passages of a list",
     "index": "the index of a passage in its list, counted from 0, in a part with `each`",
 }
@@ -52,18 +52,23 @@ class Match:
     Names may have ``*``, and begin with ``!`` for what must not be there.
 
     Attributes:
-        architectures: classes, of which config.json names one; an empty name stands for none.
+        architectures: classes; config.json must name one of them. An empty name stands for no
+            class.
         model_type: kinds in config.json.
         auto_map: the author's code in config.json. A family that names it goes before others.
-        modules: classes in modules.json, each of which is there; without them, it has at most the
+        modules: classes that must all be in modules.json. Without them, it may have only the
             transformer.
         saved_as: kinds in config_sentence_transformers.json; an empty name stands for none.
-        config: values in config.json, by their places; ``*`` is any.
+        config: values in config.json, by their places; ``*`` is any. One that begins with ``!``
+            must not be there, ``!*`` stands for no such place. Of a list, one member must fit.
         own: the same in config_sentence_transformers.json.
         files: files that the model has.
         name: a regular expression that the name of the model or its folder has, in any case. Only
-            for families whose files do not differ from those of other models. The setting
+            for families whose files do not differ from the files of other models. The setting
             ``family`` replaces it.
+        other: a regular expression for the names of other versions, whose files may look the same
+            and mean something else, in any case. A model of such a name is refused, unless
+            ``family`` is set.
     """
 
     architectures: Names = ()
@@ -75,13 +80,15 @@ class Match:
     own: Mapping[str, Any] | None = None
     files: Names = ()
     name: Annotated[str, MinLen(1)] | None = None
+    other: Annotated[str, MinLen(1)] | None = None
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.name or "")
-        except re.error as error:
-            message = f"is no regular expression ({error})"
-            raise ConfigurationError([Problem(("name",), message)]) from None
+        for name in ("name", "other"):
+            try:
+                re.compile(getattr(self, name) or "")
+            except re.error as error:
+                message = f"is no regular expression ({error})"
+                raise ConfigurationError([Problem((name,), message)]) from None
 
     def reasons(self, facts: ModelFacts, *, named: bool = False) -> list[str] | None:
         """Why a model is of the family; None if it is not.
@@ -114,9 +121,9 @@ class Match:
             values = config if file == "config.json" else facts.own
             for place, value in (wanted_values or {}).items():
                 actual_value = _lookup(values, place)
-                if actual_value is None or value not in ("*", actual_value):
+                if not _is_value(value, actual_value):
                     return None
-                found.append(f"{place} {actual_value!r}")
+                found.append(f"{place} {'absent' if actual_value is None else repr(actual_value)}")
         for name in self.files:
             if facts.find(name) is None:
                 return None
@@ -136,6 +143,15 @@ def _has(wanted: Sequence[str], actual: Sequence[str], *, every: bool) -> bool:
     included = [pattern for pattern in wanted if not pattern.startswith("!")]
     fits = [any(fnmatchcase(name, pattern) for name in actual) for pattern in included]
     return all(fits) if every or not fits else any(fits)
+
+
+def _is_value(wanted: Any, actual: Any) -> bool:
+    """Whether a value of a JSON file, None if it is absent, is what a description names."""
+    if isinstance(wanted, str) and wanted.startswith("!"):
+        return not _is_value(wanted[1:], actual)
+    if actual is None or wanted == "*":
+        return actual is not None
+    return wanted == actual or (isinstance(actual, list) and wanted in actual)
 
 
 def _lookup(values: Any, place: str) -> Any:
@@ -301,7 +317,7 @@ class Run:
             transformers: a ``classifier``, a ``causal`` or ``seq2seq`` language model, or an
             ``encoder`` without a head.
         native: classes of transformers that compute the same as the author's code; the first that
-            config.json names, or else the first of all, is used.
+            config.json names is used or, if it names none, the first of all.
         attention: ``own`` is what the class has, ``both`` lets a causal one read both ways.
     """
 
@@ -405,8 +421,8 @@ class Scale:
 
     Attributes:
         kind: of the scores. Only logits have probabilities, their sigmoid.
-        divide: what the number that is read is divided by; a name is that of a value in
-            config.json, 1 if it has none.
+        divide: what the number that is read is divided by. A name stands for the value of this name
+            in config.json, or for 1 if it has none.
         threshold: the score that the authors say separates what is relevant; None if they say none.
     """
 
@@ -468,7 +484,7 @@ class Family:
 
     Attributes:
         title: what it is, for messages.
-        models: names on the hub, as examples.
+        models: names at Hugging Face, as examples.
         match: how a model of it is recognised: one way, or several.
         input: what it reads.
         run: what is computed; None if ``code`` is required.
@@ -515,6 +531,11 @@ class Family:
         """Why a model is of the family; None if it is not."""
         ways = (match.reasons(facts, named=named) for match in self.match)
         return next((way for way in ways if way is not None), None)
+
+    def is_other_version(self, facts: ModelFacts) -> bool:
+        """Whether the model's name is that of a version that this does not describe."""
+        others = [match.other for match in self.match if match.other is not None]
+        return any(re.search(other, facts.name, re.IGNORECASE) for other in others)
 
     @property
     def names_code(self) -> bool:

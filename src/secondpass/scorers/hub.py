@@ -23,9 +23,9 @@ class HubModel:
     Attributes:
         name: the name or the folder.
         revision: branch, tag or commit.
-        cache_folder: where downloaded models are stored; None is the hub's own setting.
-        token: a hub token; None is the hub's own setting.
-        local_files_only: never contact the hub.
+        cache_folder: where downloaded models are stored; None is Hugging Face's own setting.
+        token: a hub token; None is Hugging Face's own setting.
+        local_files_only: never contact Hugging Face.
     """
 
     name: str

@@ -40,7 +40,7 @@ class LateInteractionScorer:
         model: a name on the Hugging Face hub, or a local folder.
         device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….
         cache_folder: where downloaded models are stored; a relative path is relative to the working
-            directory. None is the hub's own setting.
+            directory. None is Hugging Face's own setting.
         revision: branch, tag or commit of the model.
         query_length: tokens per query; longer queries are truncated. A model with query expansion
             extends shorter queries to this length. None is the model's own setting.
@@ -57,10 +57,10 @@ class LateInteractionScorer:
             weights are stored. Scores are summed in float32.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
             that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
-        local_files_only: never contact the hub.
-        token: a hub token. Prefer an environment variable.
-        token_env: environment variable that holds a hub token, or several to try in turn. None is
-            the hub's own setting.
+        local_files_only: never contact Hugging Face.
+        token: a token of Hugging Face. Prefer an environment variable.
+        token_env: environment variable that holds a token of Hugging Face, or several to try in
+            turn. None is Hugging Face's own setting.
         trust_remote_code: run code from the model's repository. Only for models you trust.
         model_kwargs: further arguments for the model's ``from_pretrained``.
         tokenizer_kwargs: the same for the tokenizer.

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from secondpass.effects import Span
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.encoder import MAX_TOKENS, Encoder, Kind, Tokens
-from secondpass.scorers.truncation import Shortener, span_before
+from secondpass.scorers.truncation import Shortener, pieces_before
+from secondpass.types import Piece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +72,8 @@ class MiniLM(Encoder):
     def shortened(self, text: str) -> str:
         return self._shortener(text)
 
-    def span_before(self, text: str, span: Span) -> Span:
-        return span_before(text, self.shortened(text), span)
+    def pieces_before(self, text: str, pieces: Sequence[Piece]) -> list[Piece]:
+        return pieces_before(text, self.shortened(text), pieces)
 
     def tokens(self, shortened: str, _kind: Kind, /) -> Tokens:
         """The tokens of a text, with both special tokens; queries have no others."""

@@ -99,6 +99,12 @@ def recognise(
             f"the model {model!r}{is_a} is one of {kind.title}, whose scores only code of its "
             f"own computes: run it on a rerank server, and name that in `endpoint`{trust}"
         )
+    if family is None and kind.is_other_version(facts):
+        raise ModelLoadError(
+            f"the model {model!r}{is_a} has the files of {kind.title}, but by its name it is "
+            "another version, which may read and score otherwise: wait for its description, or "
+            f"name `family: {result.name}` if it is a fine-tune of it"
+        )
     assert kind.run is not None
     if facts.auto_map and not kind.run.native and not trusted:
         raise ModelLoadError(f"{_own_code(model, facts)}; trust_remote_code runs it")

@@ -1,6 +1,12 @@
 """Settings: the same validation for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.messages import counted, describe, suggestion
+from secondpass.settings.messages import (
+    COMING_FROM,
+    counted,
+    describe,
+    hint_elsewhere,
+    suggestion,
+)
 from secondpass.settings.secrets import (
     SECRET,
     OptionalVariables,
@@ -14,6 +20,7 @@ from secondpass.settings.secrets import (
 from secondpass.settings.signature import (
     Nested,
     OneOrMore,
+    built,
     changed,
     configurable,
     definition,
@@ -27,12 +34,14 @@ from secondpass.settings.signature import (
 )
 
 __all__ = [
+    "COMING_FROM",
     "SECRET",
     "Nested",
     "OneOrMore",
     "OptionalVariables",
     "Secret",
     "Variables",
+    "built",
     "changed",
     "configurable",
     "counted",
@@ -40,6 +49,7 @@ __all__ = [
     "describe",
     "first_set",
     "from_mapping",
+    "hint_elsewhere",
     "is_variable",
     "model_of",
     "nested",

@@ -20,6 +20,7 @@ from secondpass.settings import (
     describe,
     environment,
     from_mapping,
+    hint_elsewhere,
     registry,
     suggestion,
     yaml_text,
@@ -89,7 +90,7 @@ def _text(name: str) -> str:
     hint = ""
     if isinstance(name, str):
         hint = registry.meaning(name) or registry.meaning_of_path(name)
-        hint = hint or suggestion(name, registry.preset_names())
+        hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
 
@@ -158,7 +159,7 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
         return construct(cls, config, "configuration")
     if not isinstance(config, str | PathLike):
         message = f"give a mapping or the path of a YAML file, not {describe(config)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message + hint_elsewhere(config, is_method=False))
     return construct(cls, read_yaml(Path(fspath(config))), fspath(config))
 
 
@@ -172,7 +173,8 @@ def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any
         return dict(source), "configuration"
     if not isinstance(source, str | PathLike):
         kinds = "a preset name, a mapping, a YAML path or a Reranker"
-        raise ConfigurationError(f"give {kinds}, not {describe(source)}")
+        hint = hint_elsewhere(source, is_method=False)
+        raise ConfigurationError(f"give {kinds}, not {describe(source)}{hint}")
     name = fspath(source)
     bare = isinstance(source, str) and not ("/" in name or "\\" in name)
     if not bare or Path(name).suffix in registry.CONFIGURATION_SUFFIXES:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 REQUIRED = "is required"
 """Message about a setting that is absent and has no default."""
+COMING_FROM = "https://github.com/secondpass/secondpass/blob/main/docs/coming-from.md"
+"""The page with the names, parameters and objects of other packages, for hints about them."""
 _MAX_QUOTED = 60
 """Characters of a value that a message quotes."""
 
@@ -29,6 +31,8 @@ def describe(value: object) -> str:
             text = ""
         if 0 < len(text) <= _MAX_QUOTED:
             return text
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     kind = type(value)
     if hasattr(builtins, kind.__name__) and kind.__module__ != "builtins":
         return with_article(f"{kind.__module__}.{kind.__name__}")  # such as numpy's bool
@@ -40,13 +44,36 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` if a known word is similar, else the list of known words."""
+def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) -> str:
+    """``; did you mean 'x'?`` if a known word is similar, else the list of known words.
+
+    ``leads_to_page`` adds the page about other packages to the list, for words that may be theirs.
+    """
     import difflib
 
     if similar := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
         return f"; did you mean {similar[0]!r}?"
-    return f"; known are: {', '.join(map(printable, sorted(known)))}" if known else ""
+    page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
+    return f"; known are: {', '.join(map(printable, sorted(known)))}{page}" if known else ""
+
+
+_THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
+"""Methods of rerankers of other packages."""
+
+
+def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
+    """``; …`` what to write in place of a reranker of another package, or its class; else empty.
+
+    ``is_method`` is whether the value stands for a method, else for a whole configuration.
+    """
+    kind = value if isinstance(value, type) else type(value)
+    is_ours = kind.__module__.startswith("secondpass.")
+    if is_ours or not any(callable(getattr(kind, name, None)) for name in _THEIR_METHODS):
+        return ""
+    method = "{'type': 'cross_encoder', 'model': …}"
+    instead = method if is_method else f"{{'method': {method}}}"
+    use = f"use {instead}; " if kind.__name__ == "CrossEncoder" else ""
+    return f"; {use}coming from another package: {COMING_FROM}"
 
 
 def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Problem]:

@@ -1,7 +1,7 @@
 """Kinds: the configurable classes that ``type: NAME`` selects in a configuration.
 
 Those of secondpass are in :mod:`secondpass.built_in`. Other packages register theirs as entry
-points of the group ``secondpass.methods``, ``secondpass.llms``,
+points of the group ``secondpass.methods``, ``secondpass.llms``, ``secondpass.terms``,
 ``secondpass.orderings`` or ``secondpass.contexts``; the value is a configurable class
 (:func:`secondpass.settings.configurable`).
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
-from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.messages import COMING_FROM, describe, suggestion
 from secondpass.settings.signature import (
     from_mapping,
     is_configurable,
@@ -32,7 +32,7 @@ from secondpass.settings.signature import (
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
+Family: TypeAlias = Literal["methods", "llms", "terms", "orderings", "contexts"]
 
 _BUILT_IN: dict[Family, dict[str, str]] = {family: {} for family in get_args(Family)}
 
@@ -59,6 +59,24 @@ _RERANK_MODELS = {
     "zerank": "zeroentropy",
 }
 """The same for models of rerank APIs."""
+
+
+_COLBERT = {"type": "late_interaction", "model": _OWN}
+_CROSS_ENCODER = {"type": "cross_encoder", "model": _OWN}
+_LISTWISE = {"type": "listwise", "llm": _OWN}
+_ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
+    "colbert": _COLBERT,
+    "pylate": _COLBERT,
+    "flashrank": _CROSS_ENCODER,
+    "llm-layerwise": _CROSS_ENCODER,
+    "mxbaiv2": _CROSS_ENCODER,
+    "sentence-transformers": _CROSS_ENCODER,
+    "t5": {**_CROSS_ENCODER, "family": "monot5"},
+    "rankgpt": _LISTWISE,
+    "rankllm": _LISTWISE,
+    "text-embeddings-inference": {"type": "endpoint", "api": "tei", "base_url": _OWN},
+}
+"""Kind of reranker by its name in other packages -> method."""
 
 
 def add_built_in(kinds: Mapping[Family, Mapping[str, str]]) -> None:
@@ -98,7 +116,7 @@ def kind(family: Family, name: str) -> type:
             raise ConfigurationError([Problem(("type",), message)]) from error
         return loaded
     hint = (meaning(name) or meaning_of_path(name)) if family == "methods" else ""
-    hint = hint or suggestion(name, names(family))
+    hint = hint or suggestion(name, names(family), leads_to_page=family == "methods")
     raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{hint}")])
 
 
@@ -145,6 +163,9 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         what, method = "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
     elif _may_be_on_hub(name):
         what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
+    elif elsewhere := _ELSEWHERE.get(name.lower()):
+        what = f"in other packages it is a kind of reranker ({COMING_FROM}); here"
+        method = {**elsewhere}
     else:
         return ""
     if as_options:

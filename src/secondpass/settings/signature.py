@@ -25,7 +25,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
 from secondpass.settings.messages import describe, problems_of, suggestion
@@ -328,6 +328,11 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
         return {"anyOf": [own, {"type": "null"}]} if optional else own
 
     return Nested(build, schema)
+
+
+def built(value: T | Mapping[str, Any]) -> T:
+    """The same value, for type checkers: validation has built an object from a mapping."""
+    return cast("T", value)
 
 
 def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ calls in 2 rounds.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +20,9 @@ from secondpass.asking.planning import waves
 from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
-from secondpass.prompts.template import Prompting
+from secondpass.prompts.template import PROMPTING, Prompting
 from secondpass.ranking.ledger import ROUND_MARGIN
-from secondpass.settings import configurable, nested
+from secondpass.settings import built, configurable
 from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 from secondpass.types import DegradedBy
@@ -42,9 +42,9 @@ class Blocks(OrderStrategy):
         final: number of top candidates that are ordered once more, in one question; 0 for none.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Reciprocal ranks are averaged.
-        reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
-            the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
-            reranking reply, best with ``labels: index1``.
+        reply: ``permutation`` asks for an array of labels, best first. ``keyed`` and ``pairs`` ask
+            for the rank of each. ``ranked`` asks for ``[2] > [1] > [3]``, as models trained for
+            listwise reranking reply; use ``labels: index1`` with it.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
             passages), their ``id``, or numbers from 0 or 1.
         bare: ask for the array itself; no schema is sent then.
@@ -73,9 +73,9 @@ class Blocks(OrderStrategy):
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
-        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+        prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
-        super().__init__(llm, reply, labels, bare, prompt)
+        super().__init__(llm, reply, labels, bare, built(prompt))
         self.block = block
         self.copies = copies
         self.final = final

@@ -75,7 +75,7 @@ class Cascade:
     none only if no stage that scored candidates takes one.
 
     Args:
-        stages: two or more, each with a depth no larger than that of the one before.
+        stages: two or more stages; no depth may be larger than the depth of the stage before.
     """
 
     score_kind: ScoreKind = "rank"

@@ -11,7 +11,7 @@ read once. 100 candidates in batches of 20 are 5 calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,9 +22,9 @@ from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
-from secondpass.prompts.template import Prompting
+from secondpass.prompts.template import PROMPTING, Prompting
 from secondpass.ranking.scoring import equal_scores
-from secondpass.settings import configurable, nested
+from secondpass.settings import built, configurable
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
@@ -82,7 +82,7 @@ class Graded(LLMStrategy):
         bare: bool = False,
         whole: bool = False,
         judge_single: bool = True,
-        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+        prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
         low, high = (float(end) for end in scale)
         if not (low < high and math.isfinite(high - low)):
@@ -98,7 +98,7 @@ class Graded(LLMStrategy):
         self.bare = bare
         self.whole = whole
         self.judge_single = judge_single
-        self.prompt = prompt or Prompting()
+        self.prompt = built(prompt) or Prompting()
         format_class = {"keyed": Keyed, "pairs": Pairs}[reply]
         self._format: ReplyFormat[BatchScores] = format_class(
             Scores(low, high, whole=whole), labels, bare

@@ -11,14 +11,15 @@ calls in 9 rounds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
-from secondpass.prompts.template import Prompting
-from secondpass.settings import configurable, nested
+from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.settings import built, configurable
 from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
@@ -36,9 +37,9 @@ class Listwise(OrderStrategy):
         stride: how far the window moves; None is half of its size.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Reciprocal ranks are averaged.
-        reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
-            the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
-            reranking reply, best with ``labels: index1``.
+        reply: ``permutation`` asks for an array of labels, best first. ``keyed`` and ``pairs`` ask
+            for the rank of each. ``ranked`` asks for ``[2] > [1] > [3]``, as models trained for
+            listwise reranking reply; use ``labels: index1`` with it.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
             passages), their ``id``, or numbers from 0 or 1.
         bare: ask for the array itself; no schema is sent then.
@@ -64,13 +65,13 @@ class Listwise(OrderStrategy):
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
-        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+        prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
         if window is not None and stride is not None and stride >= window:
             raise ConfigurationError(
                 f"stride: must be smaller than the window ({window}), or no candidate moves on"
             )
-        super().__init__(llm, reply, labels, bare, prompt)
+        super().__init__(llm, reply, labels, bare, built(prompt))
         self.window = window
         self.stride = stride
         self.shuffles = shuffles

@@ -12,7 +12,7 @@ For n candidates: n calls, side by side in 1 round; every document is read once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +23,9 @@ from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities
-from secondpass.prompts.template import Prompting
+from secondpass.prompts.template import PROMPTING, Prompting
 from secondpass.ranking.scoring import equal_scores
-from secondpass.settings import configurable, nested
+from secondpass.settings import built, configurable
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
@@ -107,7 +107,7 @@ class Pointwise(LLMStrategy):
         llm: Annotated[Any, LLM_SETTING],
         *,
         words: Annotated[Sequence[Annotated[str, MinLen(1)]], Len(2, 2)] = ("Yes", "No"),
-        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+        prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
         if not has_logprobs(llm):
             message = (
@@ -119,7 +119,7 @@ class Pointwise(LLMStrategy):
             raise ConfigurationError("words: must differ in more than case and white space")
         self.llm: LLM = llm
         self.words = words
-        self.prompt = prompt or Prompting()
+        self.prompt = built(prompt) or Prompting()
         self._format = YesNo(words)
 
     def judge(self, task: Task) -> Plan[Judgement]:

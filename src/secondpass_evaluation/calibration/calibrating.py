@@ -65,6 +65,7 @@ def fingerprint(
 _FITTED = ("floor", "probabilities")
 _WITHOUT_EFFECT: Mapping[str, Any] = {
     **dict.fromkeys((*_FITTED, "order", "top_k")),
+    "terms": (),
     # Not None: only with a floor are scores of an unexpected kind an error, as they are later.
     "floor": -sys.float_info.max,
 }
@@ -90,7 +91,8 @@ def calibrate(
     """Fit a threshold that keeps a share of the relevant candidates.
 
     The threshold is compared with the rerank score, or, with a blend by ``none`` or ``sigmoid``,
-    with the final score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
+    with the final score. Fallbacks, terms, orderings, ``top_k`` and a configured threshold are not
+    used.
 
     Args:
         reranker: a reranker, a configuration, the path of one, or the name of a preset.
@@ -231,22 +233,22 @@ def scores_without_relevant(
 def _notes(nothing: NothingRelevant | None, pointwise: bool, *, estimated: bool) -> Iterator[str]:
     if not pointwise:
         yield (
-            "the scores depend on the whole list: the bound holds for lists of this first stage "
-            "and depth only"
+            "the scores depend on the whole list of candidates, so the bound holds only for lists "
+            "of this first stage and depth"
         )
     if nothing is None:
         yield (
-            "too few queries have relevant candidates among others to tell whether this score can "
-            "find lists without any: nothing_relevant stays off"
+            "too few queries to say whether a low best score means that nothing relevant was "
+            "found, so nothing_relevant stays off"
         )
     elif not nothing.usable:
         yield (
-            f"on queries left out, the best score finds {nothing.found:.1%} of the lists without "
-            f"their relevant candidates, fewer than {FOUND:.0%}, and {nothing.flagged:.1%} of the "
-            "others: nothing_relevant stays off"
+            f"nothing_relevant stays off: on held-out queries, a low best score finds only "
+            f"{nothing.found:.1%} of the lists whose relevant candidates were removed (needed: "
+            f"{FOUND:.0%}), and it wrongly reports {nothing.flagged:.1%} of the complete lists"
         )
     if nothing is not None and estimated:
         yield (
-            "the share of lists without their relevant candidates that are found is an estimate, "
-            "by the scores of the complete lists"
+            "how many lists whose relevant candidates were removed are found is an estimate, made "
+            "from the scores of the complete lists"
         )

@@ -71,17 +71,20 @@ class Calibration:
         keep, fit = self.floor.keep or 0.0, self.fitted
         count = (fit.queries if fit.per == "query" else fit.documents) or 0
         high = highest_share(keep, count, fit.per)
-        ties = f"(at most {high:.3f} without ties)"
+        ties = "" if high == 1 else f", and at most {high:.1%} if no two scores are equal"
+        again = (
+            "Calibrate again if users ask other queries, or if the documents or the first stage "
+            "change"
+        )
         if fit.per == "query":
             return (
-                f"of the relevant candidates of new queries like these {count:,}, a share of "
-                f"{keep} or more is kept, on average over queries {ties}; calibrate again when "
-                "other queries are asked, or the documents or the first stage change"
+                f"for new queries like these {count:,}, this threshold keeps at least "
+                f"{keep * 100:g}% of the relevant candidates, as a mean over queries{ties}. {again}"
             )
         return (
-            f"a new relevant candidate like these {count:,} is kept with probability {keep} or "
-            f"more {ties}; calibrate per query where queries have several relevant candidates, "
-            "and again when other queries are asked, or the documents or the first stage change"
+            f"for new relevant candidates like these {count:,}, this threshold keeps at least "
+            f"{keep * 100:g}% on average{ties}. If queries have several relevant candidates, "
+            f"calibrate per query. {again}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,25 +132,31 @@ class Calibration:
         )
         yield f"Threshold: {floor.at:.9g} on the {floor.on} score. Bound: {self.bound}."
         yield (
-            f"On these queries it keeps {self.relevant_kept:.1%} of the relevant candidates and "
-            f"{self.candidates_kept:.1%} of all."
+            f"On the judged queries, it keeps {self.relevant_kept:.1%} of the relevant candidates "
+            f"and {self.candidates_kept:.1%} of all candidates."
         )
         if floor.nothing is not None:
             found, flagged = self.found_empty or 0.0, self.flagged or 0.0
             yield (
-                f"Nothing relevant: reported if all rerank scores are below {floor.nothing:.9g}; "
-                f"on queries left out, for {found:.1%} of the lists without their relevant "
-                f"candidates and, wrongly, for {flagged:.1%} of the others."
+                f"Nothing relevant: reported if all rerank scores are below {floor.nothing:.9g}. "
+                f"On held-out queries, this finds {found:.1%} of the lists whose relevant "
+                f"candidates were removed, and wrongly reports {flagged:.1%} of the complete lists."
             )
         if self.mapping is not None:
             losses = (f"{kind} {loss:.4f}" for kind, loss in self.mapping.losses.items())
             listed = ", ".join(losses)
             yield (
-                f"Probabilities: {self.mapping.kind}, log loss on held-out queries in nats: "
-                f"{listed}."
+                f"Probabilities: {self.mapping.kind}. Log loss (lower is better) on held-out "
+                f"queries, in nats: {listed}."
             )
         for note in self.notes:
             yield f"Note: {note}."
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        kept = f"keeps {self.relevant_kept:.1%} of the relevant candidates"
+        kept += f", {self.candidates_kept:.1%} of all"
+        queries = counted(self.queries, "query", "queries")
+        return f"<Calibration {self.suite!r}: {queries}; threshold {self.floor.at:.4g}; {kept}>"

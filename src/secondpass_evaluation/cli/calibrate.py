@@ -43,21 +43,27 @@ def calibrate(
     parts: SuiteOptions,
     configured: RerankerOptions,
     keep: Annotated[
-        float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
+        float,
+        typer.Option(
+            help="Share of the relevant candidates that the threshold must keep, above 0 and "
+            "below 1."
+        ),
     ] = 0.9,
     per: Annotated[
         Literal["query", "document"],
         typer.Option(
-            help="What the share is of: each query's relevant documents, on average over queries; "
-            "or all relevant documents together."
+            help="How the share is counted. `query`: for each query, and then the mean over "
+            "queries. `document`: over the relevant candidates of all queries together."
         ),
     ] = "query",
     probabilities: Annotated[
         bool,
-        typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),
+        typer.Option(
+            "--probabilities", help="Also fit a mapping from scores to probabilities of relevance."
+        ),
     ] = False,
     relevant: Annotated[
-        int, typer.Option(min=1, help="Lowest relevance that counts as relevant.")
+        int, typer.Option(min=1, help="Lowest grade of a judgement that counts as relevant.")
     ] = 1,
     depth: Depth = 100,
     behind: Behind = None,
@@ -69,19 +75,23 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="FILE.yaml",
-            help="Write the configuration with the threshold to this file, instead of printing "
-            "the settings.",
+            help="File for the configuration with the threshold. Without it, the settings are "
+            "printed.",
             show_default=False,
         ),
     ] = None,
     force: Force = False,
     output: OutputOptions,
 ) -> None:
-    """Fit a threshold that keeps a share of what is relevant.
+    """Fit a score threshold that keeps most relevant candidates.
 
-    The threshold (`floor`) is bound to the method, its model and settings, the blend and the
-    depth; a configuration in which one of these differs does not load. If the best score finds
-    enough lists without a relevant candidate, reports also have `nothing_relevant`. For example:
+    Candidates that score below the threshold are dropped; `--keep` says which share of the relevant
+    ones must stay. The threshold (the setting `floor`) is stored with the method, model, settings,
+    blend and depth that it was fitted for. If you change one of them, loading the configuration
+    fails with an error; calibrate again.
+
+    A low best score can also mean that nothing relevant was found. If it does so reliably enough,
+    reports then have `nothing_relevant`. For example:
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """

@@ -29,9 +29,9 @@ DRIFT = 3
 """Exit code: something has changed."""
 
 _NEXT = {
-    "candidates": "look at the retriever and its index first; scores and moves follow from them",
-    "faults": "look up the issues in the troubleshooting page, or rank a query with --explain",
-    "methods": "look at why another method, or none, ranked: a fallback, or the setting `when`",
+    "candidates": "look at the retriever and its index first; scores and moves depend on them",
+    "faults": "look up the issues on the troubleshooting page, or rank a query with --explain",
+    "methods": "find out why another method ranked, or none: a fallback, or the setting `when`",
     "scores": "look at the model: its version, prompt, truncation, precision and kind of score",
     "moves": "look at the blend and the order",
 }
@@ -45,24 +45,40 @@ def drift(
     *,
     first: Annotated[
         Path,
-        typer.Argument(metavar="A", help="Folder or file of a monitor with the earlier period."),
+        typer.Argument(
+            metavar="A", help="Folder or file that `--monitor` wrote, with the earlier period."
+        ),
     ],
     second: Annotated[
         Path | None,
-        typer.Argument(metavar="B", help="The later period. Default: other days of A."),
+        typer.Argument(
+            metavar="B",
+            help="Folder or file with the later period. Default: other days of A.",
+        ),
     ] = None,
     before: Annotated[
         str | None,
         typer.Option(
             metavar="DAYS",
-            help="Days of the earlier period: `2026-11-01..2026-11-14`, a day, or open: `..DAY`.",
+            help="Days of the earlier period: from and to (`2026-11-01..2026-11-14`), one day, "
+            "or all days up to one (`..DAY`).",
         ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="DAYS", help="Days of the later period, such as `DAY..`.")
+        str | None,
+        typer.Option(
+            metavar="DAYS",
+            help="Days of the later period, in the same form; `DAY..` is all days from one on.",
+        ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=0, max=1, help="Highest chance of any false alarm.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Chance of a false alarm, at most: 0.01 is one in 100 runs in which nothing "
+            "has changed.",
+        ),
     ] = 0.01,
     details: Annotated[
         bool, typer.Option("--details", help="Print all comparisons, not only the alarms.")
@@ -71,8 +87,10 @@ def drift(
 ) -> None:
     """Test whether scores changed between two periods.
 
-    The input is what `--monitor FOLDER` wrote, or two such folders or files. It compares scores,
-    moves, candidates and errors. The exit code is 0 without an alarm, and 3 with one. For example:
+    The input is a folder that `--monitor FOLDER` wrote, or two such folders or files. The command
+    compares scores, moves (how far candidates rise or fall), candidates and errors. A change that
+    chance does not explain is an alarm. The exit code is 3 if there is an alarm, and 0 if not. For
+    example:
 
     - `secondpass drift monitoring --after 2026-11-15..`
 
@@ -158,7 +176,7 @@ def _print(result: Drift, *, details: bool) -> None:
     console.print(table)
     subjects = {change.subject for change in result.alarms}
     for step in [step for subject, step in _NEXT.items() if subject in subjects][:1]:
-        info(f"next: {step}; or the questions are others: compare a week with a week")
+        info(f"next: {step}. If users now ask other questions, compare a week with a week")
 
 
 def _verdict(result: Drift) -> str:

@@ -30,6 +30,7 @@ from secondpass_evaluation.cli.suite_options import (
     STAGES,
     Depth,
     Force,
+    Now,
     OutputOptions,
     QueryOptions,
     RerankTopN,
@@ -60,8 +61,9 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="SUITE",
-            help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name. "
-            "YAML files are compared, as with `--compare`.",
+            help="Judged queries: a folder in BEIR's format, a file of JSON lines with "
+            "`relevant` ids, or a name of ir_datasets. YAML files that follow are "
+            "measured, as with `--compare`.",
         ),
     ] = None,
     parts: SuiteOptions,
@@ -101,11 +103,15 @@ def evaluate(
     depth: Depth = 100,
     stage: Annotated[
         list[Stage] | None,
-        typer.Option("--mode", metavar=STAGES, help="First stage to measure. Repeatable."),
+        typer.Option("--mode", metavar=STAGES, help="Search (first stage) to measure. Repeatable."),
     ] = None,
     behind: Annotated[
         list[Stage] | None,
-        typer.Option(metavar=STAGES, help="First stage whose candidates are reranked. Repeatable."),
+        typer.Option(
+            metavar=STAGES,
+            help="Search (first stage) whose results are reranked; `given`: the candidates that "
+            "are part of the suite. Repeatable.",
+        ),
     ] = None,
     measure: Annotated[
         list[str] | None,
@@ -113,43 +119,60 @@ def evaluate(
             "--measure",
             "-m",
             metavar="NAME",
-            help="Measure of ir_measures, such as nDCG@10. Repeatable.",
+            help="Measure of quality, as ir_measures names it, such as nDCG@10. Repeatable; "
+            "systems are compared by the first.",
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="System that the others are compared with.")
+        str | None,
+        typer.Option(
+            help="System to compare the others with. Default: the search (first stage) whose "
+            "results are reranked."
+        ),
     ] = None,
     shuffles: Annotated[
         int,
-        typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
+        typer.Option(
+            min=0,
+            help="Rerank each query this many times more with shuffled candidates, to see "
+            "whether their order matters.",
+        ),
     ] = 0,
     seed: Seed = 0,
+    now: Now = None,
     amount: QueryOptions,
     vectors: VectorOptions,
     into: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
+            help="Folder for results.json, per_query.csv, report.md, report.html and the runs."
         ),
     ] = None,
     resume: Resume = False,
     force: Force = False,
     details: Annotated[
-        bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
+        bool, typer.Option("--details", help="Print all tables, and the queries that changed most.")
     ] = False,
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:
     """Measure what reranking gains and costs on judged queries.
 
-    A suite is a folder in BEIR's format; a file of `{"query": "…", "relevant": ["d1"]}` lines with
-    `--corpus`; or `--queries`, `--qrels` and `--corpus` or `--run`. Vectors are computed by the
-    model of the extra `embedded`. For example:
+    Judged queries are questions for which you know the relevant documents. A suite, the set of
+    them, is one of these:
+
+    - a folder in BEIR's format (`queries.jsonl`, `corpus.jsonl`, judgements)
+
+    - a file of `{"query": "…", "relevant": ["d1"]}` lines, with `--corpus`
+
+    - `--queries` and `--qrels`, with `--corpus` or `--run`
+
+    The search by vectors uses the model of the extra `embedded`. For example:
 
     `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --into results`
 
-    It prints the verdict and one table; `--details` prints the rest. After an interruption, the
-    same command with `--resume` continues without repeating finished rankings.
+    The command prints a verdict and one table; `--details` prints all tables. After an
+    interruption, repeat the command with `--resume`: finished rankings are not repeated.
     """
     check_installed("secondpass eval")
     from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
@@ -182,6 +205,7 @@ def evaluate(
             "seed": seed,
             "progress": progress,
             "journal": journal,
+            "now": now,
         }
         if dry_run:
             expected = expected_comparison(rerankers, searched.suite, **common)

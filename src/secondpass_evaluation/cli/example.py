@@ -20,14 +20,21 @@ _FOUND = 10
 
 def example(
     into: Annotated[
-        Path, typer.Argument(metavar="INTO", help="Folder to write to; it must not exist yet.")
+        Path, typer.Argument(metavar="INTO", help="Folder to write to. It must not exist yet.")
     ],
 ) -> None:
-    """Write documents and judged questions to try the commands on.
+    """Write example documents and questions, to try the commands on.
 
-    The folder has the handbook of a bicycle-sharing scheme as `docs/`, the same with 40 judged
-    questions as `suite/`, and `found.jsonl` with what a search by words finds for one of them. All
-    texts are invented.
+    INTO is the folder to write to. It then has:
+
+    - `docs/`: the handbook of a bicycle-sharing scheme
+
+    - `suite/`: the same documents with 40 questions, for each of which the relevant documents are
+      known
+
+    - `found.jsonl`: what a search by words finds for one of the questions
+
+    All texts are invented.
     """
     check_installed("secondpass example")
     from secondpass.formats.shared import to_json, write_lines

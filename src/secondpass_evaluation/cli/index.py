@@ -46,25 +46,29 @@ def index(
     ],
     into: Annotated[
         Path,
-        typer.Option("--into", help="Folder of the index: a new folder, or an index to update."),
+        typer.Option("--into", help="Folder for the index: a new folder, or an index to update."),
     ],
     passage_size: PassageSize = PASSAGE_SIZE,
     include: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Index only files that match: `*.md`, `guide/**/*.html`. Repeatable.",
+            help="Index only files that match the pattern: `*.md`, `guide/**/*.html`. Repeatable.",
         ),
     ] = None,
     exclude: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PATTERN", help="Leave out files or folders: `drafts`, `*.txt`. Repeatable."
+            metavar="PATTERN",
+            help="Leave out files or folders that match the pattern: `drafts`, `*.txt`. "
+            "Repeatable.",
         ),
     ] = None,
     words_only: Annotated[
         bool,
-        typer.Option("--words-only", help="Leave out vectors, which take most of the time."),
+        typer.Option(
+            "--words-only", help="Index by words only; the vectors take most of the time."
+        ),
     ] = False,
     model: Annotated[
         Model | None,
@@ -79,9 +83,9 @@ def index(
         bool,
         typer.Option(
             "--store",
-            help="Store the passages as `query --rerank` needs them with the preset of the model "
-            "(`embedded`, `multilingual`), too, which takes twice the time; later builds keep the "
-            "store up to date.",
+            help="Also encode the passages for `query --rerank` with the preset of the model "
+            "(`embedded`, `multilingual`) and store them, so that reranking takes less time. "
+            "Building then takes twice the time. Later builds keep the store up to date.",
         ),
     ] = False,
     force: Annotated[
@@ -89,19 +93,19 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index documents by words and by vectors.
+    """Index documents, to search them by words and by vectors.
 
-    Folders are read recursively, except hidden ones and indexes. A file is split into passages
-    between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning. Of a website (a folder with an `index.html`), only the
-    pages are read; navigation in HTML is left out.
+    Folders are read with all folders in them, except hidden folders and indexes. Each file is split
+    into passages, between paragraphs and before headings. A passage has the id `path#number`. Files
+    that are not text are skipped with a warning. If a folder has an `index.html`, it is a website:
+    only its pages are read. Navigation in HTML is left out.
 
-    A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
-    Quote patterns in a shell.
+    A pattern with a `/` is compared with the path below SOURCE. A pattern without one is compared
+    with each name in that path. Put patterns in quotes, or the shell replaces them.
 
-    An existing index is replaced when the new one is complete; vectors of unchanged passages are
-    reused. If nothing has changed, nothing is done. After Ctrl-C, the same command goes on with the
-    vectors that were made.
+    An existing index is replaced when the new one is complete. Vectors of unchanged passages are
+    reused. If nothing has changed, nothing is done. After Ctrl-C, the same command continues with
+    the vectors that it has already computed.
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.indexing import build_index

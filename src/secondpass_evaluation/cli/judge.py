@@ -70,41 +70,50 @@ def judge(
         str | None,
         typer.Argument(
             metavar="QUERIES",
-            help="Queries: JSON lines with `query`, such as a log, or lines of `id<TAB>text`; or a "
-            "BEIR folder.",
+            help="File of queries: JSON lines with `query`, such as a log, or lines of "
+            "`id<TAB>text`. Or a folder in BEIR's format.",
         ),
     ] = None,
-    into: Annotated[Path, typer.Option(help="Folder to write the judgements to.")],
+    into: Annotated[Path, typer.Option(help="Folder for the judgements.")],
     documents: DocumentOptions,
     configured: RerankerOptions,
     pool: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[NAME=]WHAT",
-            help="Preset or YAML file of a reranker whose results are also judged. Repeatable.",
+            help="Preset or YAML file of a reranker; its first results are judged, too. "
+            "Repeatable.",
         ),
     ] = None,
     stage: Annotated[
         list[Stage] | None,
         typer.Option(
-            "--mode", metavar=STAGES, help="First stage whose results are judged. Repeatable."
+            "--mode",
+            metavar=STAGES,
+            help="Search (first stage) whose results are judged. Repeatable.",
         ),
     ] = None,
     behind: Behind = None,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of queries to judge, drawn at random. Default: all."),
+        typer.Option(min=1, help="Judge only this many queries, drawn at random. Default: all."),
     ] = None,
     depth: Annotated[
-        int, typer.Option(min=1, help="Number of results of each system to judge.")
+        int,
+        typer.Option(
+            min=1,
+            help="Number of results to judge, from the first, of each search and each reranker.",
+        ),
     ] = 10,
     batch_size: Annotated[
-        int, typer.Option(min=1, help="Number of documents in one question.")
+        int, typer.Option(min=1, help="Number of documents that the model grades in one question.")
     ] = 1,
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="Cost after which no further query is judged; the model needs `prices`."
+            min=0.0,
+            help="Judge no further query when the cost has reached this. The model's "
+            "configuration needs `prices`.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -112,31 +121,37 @@ def judge(
     vectors: VectorOptions,
     ask: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
+        typer.Option(
+            min=1, help="Then ask you in the terminal to judge the results of this many queries."
+        ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue in the folder, or judge a larger sample."),
+        typer.Option(
+            "--resume", help="Continue an interrupted run in the folder, or judge a larger sample."
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
+        bool, typer.Option("--force", help="Overwrite the model's judgements in the folder.")
     ] = False,
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:
-    """Have a language model judge results, and a person some.
+    """Let a language model judge results, and check a sample by hand.
 
     The judge is the language model of the reranker that `--preset` or `--config` describes. It
-    grades the first results of each system from 0 to 3. The folder is then a suite for `eval`, with
-    the same `--corpus`. For example:
+    grades the first results of each search and each reranker from 0 (not relevant) to 3. You can
+    then measure with these judgements: the folder is a suite for `eval`, with the same `--corpus`.
+    For example:
 
     `secondpass judge log.jsonl --corpus docs.index --config judge.yaml --sample 200 --into suite`
 
-    Judgements of some queries by a person correct the figures for errors of the model:
+    A language model makes errors. If you judge the results of some queries yourself, `eval`
+    corrects its figures for these errors:
 
     `secondpass judge --into suite --ask 20`
 
-    Each answer is written at once; the same command continues.
+    Each of your answers is written at once. If you stop, the same command continues.
     """
     check_installed("secondpass judge")
     if source is None:
@@ -194,7 +209,7 @@ def judge(
     if ask is None or not output.as_json:
         print_judgements(judgements, as_json=output.as_json)
     if ask is None and not output.as_json:
-        info("--ask 20 has a person judge 20 queries, which corrects the figures of `eval`")
+        info("next: --ask 20 lets you judge 20 queries; `eval` then corrects its figures by them")
     for path in written:
         info(f"written: {path}")
     if ask is not None:
@@ -306,7 +321,7 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
         warn(judgements.stopped)
     if mark.ungraded:
         documents = counted(mark.ungraded, "document")
-        warn(f"without a grade: {documents}; --resume asks again about them")
+        warn(f"{documents} without a grade; --resume asks about them again")
     if as_json:
         names = "model", "template", "sampled_from", "queries", "documents", "ungraded"
         print_json(
@@ -328,7 +343,7 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
         f"{counted(judgements.calls, 'call')}{cost}\n"
     )
     if not any(grade for grade in mark.grades):
-        warn("no document is judged relevant, so these judgements cannot measure anything")
+        warn("no document was judged relevant, so nothing can be measured with these judgements")
 
 
 def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
@@ -416,9 +431,9 @@ def _summarize(review: Review, *, as_json: bool) -> None:
         return
     kappa = ""
     if agreement is not None:
-        kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: as by chance)"
+        kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: no more than by chance)"
     write(f"a person has judged {counted(documents, 'document')}{kappa}\n")
     queries = counted(len(review.order), "query", "queries")
     write(f"complete: {complete:,} of {queries}\n")
     if complete < fewest_queries():
-        write(f"correcting the figures needs {fewest_queries()} or more complete queries\n")
+        write(f"to correct the figures, at least {fewest_queries()} complete queries are needed\n")

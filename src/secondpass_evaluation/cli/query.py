@@ -88,12 +88,15 @@ def query(
     corpus: Annotated[
         Path,
         typer.Option(
-            help="What to search: an index (`secondpass index`), or a folder of documents or a "
-            "corpus.jsonl, which is then indexed in memory."
+            help="What to search: an index (see `secondpass index`), a folder of documents, or "
+            "a corpus.jsonl. Without an index, documents are indexed in memory, each time."
         ),
     ],
     hybrid: Annotated[
-        bool, typer.Option("--hybrid", help="Search by vectors and words, fused. The default.")
+        bool,
+        typer.Option(
+            "--hybrid", help="Search by vectors and by words, and merge both results. The default."
+        ),
     ] = False,
     vector: Annotated[bool, typer.Option("--vector", help="Search by vectors alone.")] = False,
     lexical: Annotated[
@@ -103,17 +106,21 @@ def query(
     rerank_top_n: RerankTopN = None,
     rerank_model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Model of the reranker, instead of the configured one."),
+        typer.Option(
+            metavar="NAME", help="Name of the reranker's model, instead of the configured one."
+        ),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of results.")] = 8,
     rrf_k: Annotated[
         float,
         typer.Option(
-            min=0, help="Constant of the fusion; a larger one makes the first ranks count less."
+            min=0,
+            help="Constant k of the merging (reciprocal rank fusion): with a larger one, the "
+            "first ranks count less.",
         ),
     ] = 60,
     device: Annotated[
-        str | None, typer.Option(help="Device of the reranker's model: cpu, cuda, ….")
+        str | None, typer.Option(help="Device that the reranker's model runs on: cpu, cuda, ….")
     ] = None,
     order: Order = None,
     instruction: Instruction = None,
@@ -129,8 +136,8 @@ def query(
 
     For example: `secondpass query "How do I cancel?" --corpus docs/ --rerank --preset embedded`
 
-    On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
-    `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
+    On a terminal, the results are a table. In a pipe, and with `--json`, they are JSON. There,
+    `mode` is `vector`, `lexical` or `hybrid`, with `+rerank` appended if the results were reranked.
     """
     check_installed("secondpass query")
     text = argument if question is None else question
@@ -151,6 +158,8 @@ def query(
     options: dict[str, Any] = {"top_k": k}
     embedder = EmbeddedEmbedder()
     if rerank:
+        if vector:
+            warn("--vector: the results of the vector search alone are reranked")
         config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         embedder = next(
             (EmbeddedEmbedder(model=model) for model in MODELS if model == _kind(config_values)),

@@ -37,19 +37,24 @@ def store(
             help="A folder of text, Markdown or HTML files, or a corpus.jsonl (BEIR).",
         ),
     ],
-    into: Annotated[Path, typer.Option("--into", help="File of the store; it may have passages.")],
+    into: Annotated[
+        Path,
+        typer.Option(
+            "--into", help="File for the store: a new file, or a store to add passages to."
+        ),
+    ],
     configured: RerankerOptions,
     passage_size: PassageSize = PASSAGE_SIZE,
     as_json: AsJson = False,
 ) -> None:
-    """Encode passages ahead, so that no ranking has to.
+    """Encode passages in advance, to make reranking faster.
 
-    For example: `secondpass store docs/ --into passages.store`, and then
-    `--set method.store=passages.store` for other commands.
+    For example: `secondpass store docs/ --into passages.store`. Other commands then use the store
+    with `--set method.store=passages.store`.
 
-    Passages are split as by `secondpass index`, and rendered and encoded as the reranker of
-    --preset or --config does it; by default the preset `embedded`. If the command is interrupted,
-    run it again: passages that are stored are not encoded again.
+    Passages are split as `secondpass index` splits them. They are encoded as the reranker of
+    --preset or --config encodes them, by default the preset `embedded`. If the command is
+    interrupted, run it again: it skips the passages that are already stored.
     """
     check_installed("secondpass store")
     started = time.perf_counter()

@@ -62,38 +62,68 @@ SuiteArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="SUITE",
-        help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name.",
+        help="Judged queries: a folder in BEIR's format, a file of JSON lines with "
+        "`relevant` ids, or a name of ir_datasets.",
     ),
 ]
 PassageSize = Annotated[
     int,
-    typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
+    typer.Option(
+        min=SMALLEST_PASSAGE,
+        metavar="CHARACTERS",
+        help="Maximum length of the passages that documents are split into.",
+    ),
 ]
 StaleOk = Annotated[
-    bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")
+    bool,
+    typer.Option(
+        "--stale-ok", help="Search the index even if the documents have changed since it was built."
+    ),
 ]
 RerankTopN = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
+        help="Number of candidates to rerank. Default: the configuration's `depth`, or 50 "
+        "if it has none.",
     ),
 ]
-Depth = Annotated[int, typer.Option(min=1, help="Number of candidates to retrieve per query.")]
+Depth = Annotated[
+    int, typer.Option(min=1, help="Number of candidates that the search finds for each query.")
+]
 Behind = Annotated[
     Literal["given", "vector", "lexical", "hybrid"] | None,
-    typer.Option(help="First stage whose candidates are reranked."),
+    typer.Option(
+        help="Search (first stage) whose results are reranked; `given`: the candidates that "
+        "are part of the suite."
+    ),
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Concurrency = Annotated[
+    int, typer.Option(min=1, help="Number of queries to rank at the same time.")
+]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of the random numbers, so that a run can be repeated exactly."),
+]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time for `terms`, such as 2026-11-27. Default: the beginning of this day.",
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue an interrupted run; what is finished is not repeated."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
 Rankings = Annotated[
     Path | None,
     typer.Option(
         "--rankings",
         metavar="FILE",
-        help="Keep finished rankings in this file, and reuse those that it has.",
+        help="Keep the finished rankings in this file, and reuse the rankings that it already has.",
         show_default=False,
     ),
 ]
@@ -113,7 +143,7 @@ class DocumentOptions:
     passage_size: PassageSize = PASSAGE_SIZE
     stale_ok: StaleOk = False
     run: Annotated[
-        Path | None, typer.Option("--run", help="TREC run whose documents are the candidates.")
+        Path | None, typer.Option("--run", help="TREC run; its documents are the candidates.")
     ] = None
 
     def read(self, depth: int) -> tuple[Index | None, Path | Sequence[Candidate] | None]:
@@ -135,11 +165,12 @@ class SuiteOptions:
     """The parts of a suite."""
 
     queries: Annotated[
-        Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
+        Path | None, typer.Option(help="File of queries: JSON lines, or lines of `id<TAB>text`.")
     ] = None
-    qrels: Annotated[Path | None, typer.Option("--qrels", help="Judgements: TREC or BEIR TSV.")] = (
-        None
-    )
+    qrels: Annotated[
+        Path | None,
+        typer.Option("--qrels", help="File of judgements, in the format of TREC or BEIR."),
+    ] = None
     documents: DocumentOptions = DocumentOptions()
 
     def check(self, name: str | None) -> None:
@@ -189,7 +220,7 @@ class QueryOptions:
     """How many queries are used, and how many at a time."""
 
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of queries to use, from the first.")
+        int | None, typer.Option(min=1, help="Use only this many queries, from the first.")
     ] = None
     concurrency: Concurrency = 1
 
@@ -200,13 +231,17 @@ class VectorOptions:
 
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
+        typer.Option(
+            help="Folder in which the vectors of the corpus are cached. Default: the cache "
+            "folder of the system.",
+            show_default=False,
+        ),
     ] = None
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")] = False
 
     @property
     def folder(self) -> Path | None:
-        """The folder, by default that of the platform; None with ``--no-cache``."""
+        """The folder, by default the cache folder of the platform; None with ``--no-cache``."""
         return None if self.no_cache else self.cache or cache_folder()
 
 

@@ -22,6 +22,7 @@ from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
     Force,
+    Now,
     OutputOptions,
     QueryOptions,
     Rankings,
@@ -52,30 +53,42 @@ def tune(
         typer.Option(
             "--try",
             metavar="[NAME=]WHAT",
-            help="Preset, YAML file or cross-encoder to try. Repeatable. Default: the presets "
-            "lexical, embedded and default.",
+            help="Reranker to try: a preset, a YAML file, or the name of a cross-encoder. "
+            "Repeatable. Default: the presets lexical, embedded and default.",
         ),
     ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="YAML file to write the configuration to, if one is adopted."),
+        typer.Option(
+            help="YAML file for the configuration of the adopted reranker. If none is adopted, "
+            "it is not written."
+        ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="HTML file to write the report to.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML file for the report.")] = None,
     latency: Annotated[
         float | None,
         typer.Option(
-            min=0, metavar="SECONDS", help="Maximum seconds of 95 % of the second passes."
+            min=0,
+            metavar="SECONDS",
+            help="Reject rerankers that take longer than this for more than 5 % of the queries.",
         ),
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(min=0, help="Maximum cost of a query, at configured prices.")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Reject rerankers that cost more than this per query, at the configured prices.",
+        ),
     ] = None,
     smallest_gain: Annotated[
         float | None,
-        typer.Option(min=0, help="Smallest gain to adopt a reranker for. Default: 0.01."),
+        typer.Option(min=0, help="Reject rerankers that gain less than this. Default: 0.01."),
     ] = None,
     measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Measure of ir_measures, such as nDCG@10.")
+        str,
+        typer.Option(
+            "--measure", "-m", help="Measure of quality, as ir_measures names it, such as nDCG@10."
+        ),
     ] = "nDCG@10",
     depth: Depth = 100,
     depths: Annotated[
@@ -83,12 +96,14 @@ def tune(
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of candidates to rerank. Repeatable. Default: 20, 50, 100 and the `depth` "
-            "of the configuration; for services only the latter.",
+            help="Number of candidates to rerank that is tried. Repeatable. Default: 20, 50, "
+            "100 and the configuration's `depth`; for language models and rerank APIs, "
+            "only the configuration's `depth`.",
         ),
     ] = None,
     behind: Behind = None,
     seed: Seed = 0,
+    now: Now = None,
     amount: QueryOptions,
     vectors: VectorOptions,
     rankings: Rankings = None,
@@ -96,17 +111,26 @@ def tune(
     force: Force = False,
     output: OutputOptions,
 ) -> None:
-    """Choose a reranker, its depth and blend, or the search alone.
+    """Choose a reranker with its depth and blend, or none.
 
-    A reranker is adopted only if its gain on held-out queries is significant, corrected for
-    everything that was tried, and at least the smallest gain. Otherwise nothing is written, and the
-    output estimates how many more judged queries a decision needs; 30 are the minimum. For example:
+    The command tries rerankers on judged queries, with several depths (how many candidates are
+    reranked) and blends (how much the score of the search counts). It chooses these on some of the
+    queries and measures the gain on the others, which are held out. A reranker is adopted only if
+    two things are true:
+
+    - Its gain on the held-out queries is significant. The test is corrected for everything that was
+    tried.
+
+    - Its gain is at least the smallest gain (`--smallest-gain`).
+
+    Otherwise nothing is written, and the output estimates how many more judged queries a decision
+    needs. At least 30 are required. For example:
 
     `secondpass tune suite --try embedded --try mine.yaml --latency 0.5 --into rerank.yaml`
 
-    A language model or a rerank API is called only if `--try` names it; its expected calls, tokens
-    and cost are printed first. With `--rankings FILE`, a second run, such as with another `--cost`
-    or after an interruption, repeats no call.
+    A language model or a rerank API is called only if `--try` names it. Its expected calls, tokens
+    and cost are printed first. With `--rankings FILE`, a second run repeats no call, for example a
+    run with another `--cost`, or one after an interruption.
     """
     check_installed("secondpass tune")
     from secondpass_evaluation.cli.dry_run import print_expected
@@ -141,6 +165,7 @@ def tune(
             smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
             seed=seed,
             concurrency=amount.concurrency,
+            now=now,
             progress=progress,
             journal=journal,
             expected=print_expected,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from secondpass import InputError
-from secondpass.settings import describe
+from secondpass.settings import counted, describe
 from secondpass_evaluation.significance import fewest_queries
 
 K = TypeVar("K")
@@ -58,6 +58,11 @@ class Corrected:
     people_high: float
     weight: float
     confidence: float
+
+    def __repr__(self) -> str:
+        interval = f"{self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}"
+        by_people = f"{self.people:,} of {counted(self.queries, 'query', 'queries')} by people"
+        return f"<Corrected {self.measure} {self.mean:.4f}, {interval}, {by_people}>"
 
 
 @dataclass(frozen=True, slots=True)

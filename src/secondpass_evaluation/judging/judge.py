@@ -15,7 +15,7 @@ from secondpass.formats.shared import AnyPath, check_numbers, write_lines
 from secondpass.ranking.shared import well_formed
 from secondpass.settings import counted, describe
 from secondpass.types import Progress, no_progress
-from secondpass_evaluation.environment import now
+from secondpass_evaluation.environment import timestamp
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.folder import (
@@ -61,6 +61,11 @@ class Judgements:
     cost: float | None = None
     calls: int = 0
     stopped: str = ""
+
+    def __repr__(self) -> str:
+        parts = [repr(self.judged_by), counted(self.calls, "call")]
+        parts += [f"stopped: {self.stopped}"] if self.stopped else []
+        return f"<Judgements {'; '.join(parts)}>"
 
     def write(self, folder: AnyPath) -> list[str]:
         """Write the judgements into a folder, which is created if it does not exist.
@@ -202,7 +207,7 @@ def judge(
     mark = JudgedBy(
         model=model.name,
         template=TEMPLATE,
-        date=now(),
+        date=timestamp(),
         sampled_from=len(queries),
         queries=len(qrels),
         documents=counts.total(),

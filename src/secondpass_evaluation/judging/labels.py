@@ -65,6 +65,11 @@ class JudgedBy:
     order: tuple[str, ...] = field(repr=False)
     people: Qrels = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        judged = f"{self.queries:,} of {counted(self.sampled_from, 'query', 'queries')}"
+        documents = counted(self.documents, "document")
+        return f"<JudgedBy {self.model!r}: {judged}, {documents}, {len(self.people):,} by people>"
+
     @property
     def gaps(self) -> str:
         """How much of the pools has no grade, in words; empty if all of it has one."""

@@ -63,7 +63,7 @@ def overview(comparison: ComparisonData) -> Table:
     against = comparison.baseline or "its first stage"
     heads = [measure, f"against {against}", "interval", "corrected p", "ms per query"]
     heads += ["cost of 1,000 queries"] if has_prices else []
-    note = "Milliseconds are the median of search and reranking together."
+    note = "ms per query: the median time of search and reranking together."
     return _by_system("overview", "Overview", heads, rows, note)
 
 
@@ -115,9 +115,10 @@ def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
         *("corrected difference", "interval of the difference"),
     )
     notes = [
-        f"A model has judged all {counted(item.mean.queries, 'query', 'queries')}, and a person "
-        f"{item.mean.people:,} of them, by which the figures are corrected. Intervals are of "
-        f"{item.mean.confidence:.0%}; the person's is that of the person's judgements alone."
+        f"A model judged all {counted(item.mean.queries, 'query', 'queries')}, and a person judged "
+        f"{item.mean.people:,} of them. The person's judgements correct the figures. Intervals "
+        f"have a confidence of {item.mean.confidence:.0%}. The person's interval uses the "
+        "person's judgements alone."
         for item in items[:1]
     ]
     return _by_system("corrected", "Corrected by a person's judgements", heads, rows, *notes)
@@ -143,12 +144,12 @@ def differences(comparison: ComparisonData) -> Table:
     changes = [change for result in comparison.ran for change in result.differences.values()]
     confidence = changes[0].confidence if changes else 0.95
     note = (
-        f"Paired {comparison.settings.get('test', '')} test on the same queries; p is corrected "
-        "for all systems that are compared by a measure."
+        f"Paired {comparison.settings.get('test', '')} test on the same queries. The corrected p "
+        "allows for all systems that are compared by the same measure."
     )
     if changes and (few := too_few(changes[0])):
         fewest = fewest_queries(confidence)
-        note += f" {few}: a difference can be told from chance with {fewest} or more."
+        note += f" {few}: at least {fewest} are needed to tell a difference from chance."
     heads = (
         Column("measure", "text"),
         *("difference", f"{confidence:.0%} interval", "p", "corrected p"),
@@ -208,7 +209,7 @@ def costs(comparison: ComparisonData) -> Table:
             )
         if cost.skipped:
             more.append(
-                f"{result.name}: the pass was skipped, or made shorter, for {cost.skipped:,} of "
+                f"{result.name}: reranking was skipped, or made shorter, for {cost.skipped:,} of "
                 f"{counted(len(cost.seconds), 'query', 'queries')}, which saved "
                 f"{counted(cost.saved_pairs, 'pair')}."
             )
@@ -222,8 +223,8 @@ def costs(comparison: ComparisonData) -> Table:
         *("cost", "not ok"),
     )
     note = (
-        "Times are those of the search for a first stage, of the reranking alone for a reranker; "
-        "end to end is both. Candidates that are part of the suite have no search time. "
+        "For a first stage, times are search times; for a reranker, reranking times; end to end "
+        "is both together. Candidates that are part of the suite have no search time. "
         "A dash: not known."
     )
     return _by_system("cost", "Cost", heads, rows, note, *more)
@@ -240,16 +241,16 @@ def issues(comparison: ComparisonData) -> Table:
     notes = []
     if rows:
         notes.append(
-            "A ranking that is not ok still counts in the figures: a partial one is judged in "
-            "part, a degraded one is not the order of the whole method alone, or its model is "
-            "doubtful, and an unchanged one has the first stage's order. A system all of whose "
-            "rankings are unchanged is not measured."
+            "A ranking that is not ok still counts in the figures. partial: only some candidates "
+            "were scored. degraded: the order is not the result of the whole method alone, or its "
+            "model is doubtful. unchanged: nothing was scored, so the order is the first "
+            "stage's. If all rankings of a system are unchanged, it is not measured."
         )
     elif any(result.statuses for result in comparison.ran):
         notes.append("Every ranking was ok.")
     notes += [
         f"{result.name}: {result.truncated:.1%} of the candidates within the depth are longer than "
-        "the model reads (text_truncated); `passages` has all of a text judged."
+        "the model reads (text_truncated); with the setting `passages`, all of a text is judged."
         for result in comparison.ran
         if result.truncated
     ]
@@ -280,15 +281,17 @@ def input_order(comparison: ComparisonData) -> Table:
             rows.append(row(result.name, *figures, number(stability.shuffles)))
     heads = "Kendall's tau", "top 10 kept", "measure when shuffled", "shuffles"
     note = (
-        "Each query's candidates were shuffled and reranked; tau is the rank correlation with the "
-        "unshuffled ranking. 1: input order has no effect."
+        "Each query's candidates were shuffled and reranked. Kendall's tau compares the result "
+        "with the unshuffled ranking. 1: input order has no effect."
     )
     return _by_system("order", "Sensitivity to input order", heads, rows, note)
 
 
 def not_measured(comparison: ComparisonData) -> Table:
     """The rerankers that judged nothing, with their issues."""
-    note = "These judged nothing in any ranking. Their figures would be those of the first stage."
+    note = (
+        "These systems judged nothing in any ranking, so they have the figures of the first stage."
+    )
     return _reasons("not-measured", "Not measured", comparison.not_measured, note)
 
 

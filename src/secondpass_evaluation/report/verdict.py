@@ -1,4 +1,4 @@
-"""The verdict of a comparison, in words: does the second pass pay?"""
+"""The verdict of a comparison, in words: does reranking help?"""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         what = "could be run" if comparison.not_run else "was requested"
         if comparison.not_measured:
             what = "was measured"
-        reason = f"No reranker {what}, so there is no second pass to judge."
+        reason = f"No reranker {what}, so there is nothing to compare."
         return Verdict("No verdict.", " ".join([reason, *_not_measured(comparison)]))
     measure = comparison.measures[0]
     compared = [result for result in rerankers if measure in result.differences]
@@ -147,7 +147,7 @@ def _is_highest(best: Result, compared: list[Result]) -> bool:
 
 
 def _as_good_alone(comparison: ComparisonData, best: Result) -> Result | None:
-    """The best first stage that is at least as good as a reranker behind another first stage.
+    """The best first stage that is at least as good as a reranker after another search.
 
     None if there is none, if the reranker does not pay, and if there are too few queries.
     """
@@ -212,11 +212,11 @@ def _by_query(result: Result, measure: str) -> Mapping[str, float]:
 
 def _answer(comparison: ComparisonData, best: Result) -> str:
     base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
-    subject = "The second pass"
+    subject = "Reranking"
     if base is not None and base.first_stage is not None:
         subject = f"{best.name} over {base.name}"
     if few := too_few(difference):
-        return f"{few} whether {subject.replace('The second', 'the second')} pays."
+        return f"{few} whether {subject.replace('Reranking', 'reranking')} helps."
     corrected = _corrected(comparison, best)
     change = corrected or difference
     alone = comparison.judged_by is not None and corrected is None
@@ -225,11 +225,12 @@ def _answer(comparison: ComparisonData, best: Result) -> str:
         if change.low is None or change.high is None:
             return f"{subject} makes no difference{by}."
         between = interval(change.low, change.high)
-        return f"{subject} makes no difference on average{by}; from {between}."
+        percent = f"{change.confidence:.0%}"
+        return f"{subject} makes no difference on average{by} ({percent} interval {between})."
     significant = _is_significant(comparison, best)
     if change.mean < 0:
         makes = "makes" if significant else "may make"
-        return f"{subject} does not pay: it {makes} things worse{by}."
+        return f"{subject} does not help: it {makes} things worse{by}."
     at = "" if (times := _times(base, best)) is None else f", at {times}"
     if significant:
         return f"{subject} improves the order{by}{at}."
@@ -289,17 +290,17 @@ def _grades(comparison: ComparisonData, best: Result) -> str:
     mark, corrected = comparison.judged_by, _corrected(comparison, best)
     if mark is None:
         return ""
-    by = f"These figures are by the grades of {mark.model}"
+    by = f"{mark.model} made the judgements"
     if mark.gaps:
         by = f"{mark.gaps}. {by}"
     if corrected is None:
-        return f"{by}, which no person's judgements correct."
+        return f"{by}, and no person's judgements correct these figures."
     significant = "" if _is_significant(comparison, best) else "not "
     return (
         f"{by}. Corrected by a person's judgements of {corrected.people} queries, the difference "
         f"is {corrected.mean:+.4f} ({corrected.confidence:.0%} interval "
-        f"{interval(corrected.low, corrected.high)}), which is {significant}significant; the "
-        "verdict is by that."
+        f"{interval(corrected.low, corrected.high)}), which is {significant}significant. The "
+        "verdict uses this difference."
     )
 
 
@@ -327,7 +328,7 @@ def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> s
     text += f", {difference.ties} equal."
     if not difference.enough_queries:
         fewest = fewest_queries(difference.confidence)
-        text += f" A difference can be told from chance with {fewest} queries or more."
+        text += f" At least {fewest} queries are needed to tell a difference from chance."
     return text
 
 
@@ -386,7 +387,7 @@ def _others(comparison: ComparisonData, best: Result, alone: Result | None) -> l
                 others.append(f"{result.name} itself, the baseline, is a reranker.")
         elif result.first_stage is None:
             others.append(
-                f"{result.name}, without a second pass, has a higher mean: {mean(result):.4f}."
+                f"{result.name}, without reranking, has a higher mean: {mean(result):.4f}."
             )
         else:
             doubt = _doubt(comparison, result)

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from secondpass import Candidate, CandidateLike, InputError
+from secondpass import Candidate, CandidateLike, InputError, fuse
 from secondpass.formats.shared import check_numbers
 from secondpass.ranking.shared import Rendering, split_words, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,11 +151,11 @@ class HybridRetriever:
             k: maximum number of candidates to return.
             mode: ``lexical`` returns only candidates that share a word with the query; ``hybrid``
                 at most the candidates in the two lists of ``depth``.
-            rrf_k: see :func:`~secondpass_evaluation.search.fusion.reciprocal_rank_fusion`.
+            rrf_k: see :func:`secondpass.fuse`.
 
         Returns:
-            New candidates. The score is BM25 (0 or more), the cosine (-1 to 1), or the sum of
-            reciprocal ranks. Of equal fused scores, candidates of the vector list come first.
+            New candidates. The score is BM25 (0 or more), the cosine (-1 to 1), or that of
+            :func:`secondpass.fuse` for the lists ``vector`` and ``lexical`` (0 to 1).
 
         Raises:
             InputError: an argument is out of range, or the mode needs an embedder.
@@ -170,8 +169,8 @@ class HybridRetriever:
             return self._by_words(query, k)
         if mode == "vector":
             return self._by_vectors(query, k)
-        lists = [self._by_vectors(query, self.depth), self._by_words(query, self.depth)]
-        return reciprocal_rank_fusion(lists, rrf_k=rrf_k)[:k]
+        vector, lexical = self._by_vectors(query, self.depth), self._by_words(query, self.depth)
+        return fuse({"vector": vector, "lexical": lexical}, rrf_k=rrf_k)[:k]
 
     def _words(self, texts: list[str]) -> list[list[str]]:
         known: dict[str, str] = {}  # one object for each distinct word, which saves memory

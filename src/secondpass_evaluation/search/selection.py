@@ -27,6 +27,9 @@ _PAGES = frozenset(
     {".html", ".htm", ".xhtml", ".md", ".markdown", ".mdown", ".mkd", ".rst", ".txt"}
 )
 """Suffixes of what is read of a website; the rest are scripts, styles, data and pictures."""
+_HTML = frozenset({".html", ".htm", ".xhtml"})
+"""Of the same page in several forms (``a.html``, and ``a.md`` or ``a.html.md`` for language models)
+that with this suffix is read."""
 _NO_PAGES = ("404.html", "robots.txt", "llms*.txt")
 _NO_PAGES_OF_GENERATORS = {
     "searchindex.js": (  # Sphinx
@@ -149,13 +152,17 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
             for name in left_out:
                 yield f"{_printable(inside / name)}/", None, SITE_REASON
             folders[:] = [name for name in folders if name not in left_out]
+        chosen = (n for n in files if _is_html(n) and selection.has((inside / n).as_posix()))
+        as_html = {form for name in chosen for form in (name, PurePosixPath(name).stem)}
         for name in sorted([*files, *links]):
             if name.startswith(".") or not selection.has((inside / name).as_posix()):
                 continue
             file = folder / name
             relative = file.relative_to(path).as_posix()
             printable = _printable(file.relative_to(path))
-            is_page = file.suffix.lower() in _PAGES and not _matches_any(name, no_pages or ())
+            is_copy = file.stem in as_html and not _is_html(name)
+            is_page = file.suffix.lower() in _PAGES and not is_copy
+            is_page = is_page and not _matches_any(name, no_pages or ())
             if is_site and not is_page:
                 yield printable, None, SITE_REASON
             elif printable != relative:
@@ -167,6 +174,10 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
     for error in unreadable:
         printable = _printable(Path(str(error.filename)).relative_to(path))
         yield f"{printable}/", None, f"cannot be read: {error.strerror}"
+
+
+def _is_html(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in _HTML
 
 
 def _printable(path: Path) -> str:

@@ -37,7 +37,7 @@ from secondpass_evaluation.tuning.selection import Held
 class Variant:
     """A reranker with one depth (None: all candidates) and one blend (None: the scores alone).
 
-    ``config`` has both; ``seconds`` are those of the second pass, for each query; ``cost`` is the
+    ``config`` has both; ``seconds`` are the time of reranking, for each query; ``cost`` is the
     mean of a query at the configured prices, 0 for local models, None if unknown.
     """
 
@@ -74,7 +74,7 @@ class Trial:
         mean: mean of the measure over all queries. The variant was chosen on these, so the mean is
             likely to be too high; the held-out gain is not.
         held: gains on queries that had no part in the choice of the variant.
-        seconds: 95th percentile of the seconds of the second pass.
+        seconds: 95th percentile of the seconds of reranking.
         cost: of a query, at the configured prices; None if it is not known.
         statuses: number of rankings by report status, over all runs.
     """
@@ -99,6 +99,13 @@ class Trial:
             "held": None if self.held is None else asdict(self.held),
             "statuses": dict(self.statuses),
         }
+
+    def __repr__(self) -> str:
+        parts = [self.status.replace("_", " ")]
+        parts += [text for text in (self.setting, self.reason) if text]
+        if self.held is not None:
+            parts.append(f"held-out gain {self.held.mean:+.4f}")
+        return f"<Trial {self.name!r}: {'; '.join(parts)}>"
 
 
 _ZERO = 5e-5
@@ -141,6 +148,15 @@ class Tuning:
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        queries = counted(self.queries, "query", "queries")
+        adopted = f"keep {self.stage}" if self.adopted is None else f"adopt {self.adopted}"
+        parts = [queries, adopted, f"{self.measure} {self.baseline:.4f} before"]
+        if self.gain is not None:
+            parts.append(f"held-out gain {self.gain.mean:+.4f}")
+        parts.append(counted(len(self.trials), "trial"))
+        return f"<Tuning {self.suite!r}: {'; '.join(parts)}>"
+
     def __getitem__(self, name: str) -> Trial:
         """The reranker of this name.
 
@@ -162,21 +178,30 @@ class Tuning:
             assert trial.held is not None
             at = f", at {takes}" if (takes := _takes(trial)) else ""
             text = (
-                f"Adopt {trial.name}, {trial.setting}{at}: on queries that had no part in the "
-                f"choice, {self.measure} gains {_gain(self, trial.held)} over the first "
-                f"stage, {self.stage} "
-                f"({p_phrase(trial.held.p)}, corrected for {_tried(self)})."
+                f"Adopt {trial.name}, {trial.setting}{at}. On held-out queries, which had no part "
+                f"in the choice, its gain in {self.measure} over the first stage, {self.stage}, is "
+                f"{_gain(self, trial.held)}. This is significant ({p_phrase(trial.held.p)}, "
+                f"corrected for {_tried(self)})."
             )
             if abs(self.gain.mean - trial.held.mean) >= _ZERO:
-                text += f" The choice among the rerankers gains {self.gain.mean:+.4f}."
+                text += (
+                    f" If the reranker, too, is chosen without these queries, the gain is "
+                    f"{self.gain.mean:+.4f}."
+                )
             if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
-                text += " Expect less: it was adopted because it was high."
+                text += (
+                    " Expect less: a reranker is adopted only if its measured gain is high, so "
+                    "the measured gain is on average too high."
+                )
             # Of a rarer loss, none shows with a probability of 5 % or more.
-            rare = max(1, self.queries // 3)
-            return f"{text} A loss on fewer than 1 of {rare} queries may not show."
+            rare = 1 / max(1, self.queries // 3)
+            return (
+                f"{text} With {counted(self.queries, 'query', 'queries')}, a loss that hits fewer "
+                f"than {rare:.0%} of queries can go unnoticed."
+            )
         text = (
-            f"Keep the first stage, {self.stage}: no reranker is sure to gain enough "
-            f"{self.measure}."
+            f"Keep the first stage, {self.stage}: no reranker is certain to improve "
+            f"{self.measure} enough."
         )
         tried = [trial for trial in self.trials if trial.held is not None]
         best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
@@ -277,13 +302,14 @@ def _power(tuning: Tuning) -> str:
         return ""
     if tuning.more_queries == 0:
         return (
-            f"{tuning.queries:,} judged queries are enough to tell a true gain of "
-            f"{tuning.detectable:.3g} from chance more often than not."
+            f"With {tuning.queries:,} judged queries, the test would detect a true gain of "
+            f"{tuning.detectable:.3g} more often than not."
         )
     more = counted(tuning.more_queries, "more judged query", "more judged queries")
     return (
-        f"About {more} would tell a true gain of {tuning.detectable:.3f} from chance more often "
-        "than not. Tuning again is a second test, which may adopt by chance, too."
+        f"With about {more}, the test would detect a true gain of {tuning.detectable:.3f} more "
+        "often than not. If you tune again, that is a second test, which may also adopt a "
+        "reranker by chance."
     )
 
 
@@ -300,10 +326,10 @@ def tables(tuning: Tuning) -> list[Table]:
         Column("outcome", "text"),
     )
     note = (
-        f"Held-out gains: {tuning.measure} above the first stage on queries that had no part in "
-        "the choice of depth and blend. Their intervals are approximate, and count with one more "
-        "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
-        "percentile of the second pass; cost: of 1,000 queries."
+        f"Held-out gain: how much higher {tuning.measure} is than in the first stage, on queries "
+        "that had no part in the choice of depth and blend. The intervals are approximate. They "
+        "include one imaginary query more, which loses, or gains, as much as the first stage "
+        "has. ms: 95 % of the queries are reranked in this time. cost: for 1,000 queries."
     )
     reasons = tuple(row(trial.name, trial.reason) for trial in others)
     sections = [
@@ -343,7 +369,7 @@ def _cost(cost: float | None) -> str:
 
 
 def _takes(trial: Trial) -> str:
-    """The time and cost of the second pass, in words; empty if not known."""
+    """The time and cost of reranking, in words; empty if not known."""
     parts = []
     if trial.seconds is not None:
         parts.append(f"{in_milliseconds(trial.seconds)} ms a query (95th percentile)")

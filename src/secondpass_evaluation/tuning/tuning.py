@@ -13,7 +13,7 @@ from secondpass.settings import counted, describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
-from secondpass_evaluation.environment import machine, now, versions
+from secondpass_evaluation.environment import machine, timestamp, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
@@ -47,6 +47,7 @@ def tune(
     concurrency: int = 1,
     progress: Progress | None = None,
     journal: Journal | None = None,
+    now: str | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Tuning:
     """Choose a reranker, its depth and its blend, or keep the first stage.
@@ -70,9 +71,9 @@ def tune(
         depth: maximum number of candidates of each query.
         depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
             services their own, and smaller ones that need no further calls.
-        latency: maximum seconds of 95 % of the second passes. Rerankers and variants above it are
-            not chosen. Times are measured here, or were measured when the journal was written; for
-            depths that are computed, they are scaled in proportion. None: no limit.
+        latency: maximum seconds of reranking for 95 % of the queries. Slower rerankers and variants
+            are not chosen. Times are measured here, or were measured when the journal was written;
+            for depths that are computed, they are scaled in proportion. None: no limit.
         cost: maximum cost of a query, at the configured prices. A service that is expected to cost
             more is not called. None: no limit.
         measure: name as in ir_measures.
@@ -81,6 +82,7 @@ def tune(
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
+        now: the time for ``terms``, as a date or time in ISO 8601. None: the beginning of this day.
         expected: called before a language model or a rerank API is called. An exception that it
             raises passes through.
 
@@ -90,7 +92,7 @@ def tune(
         ConfigurationError: a configuration is wrong.
         MeasureError: the measure is unknown.
     """
-    started = now()
+    started = timestamp()
     check_arguments(suite, depths, latency=latency, cost=cost, smallest_gain=smallest_gain)
     check_numbers(seed=(seed, 0))
     created, missing = create_rerankers(named(rerankers))
@@ -109,6 +111,7 @@ def tune(
             concurrency=concurrency,
             progress=progress,
             journal=journal,
+            now=now,
         )
         before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
         check_candidates(observed)
@@ -135,6 +138,7 @@ def tune(
         "repeats": REPEATS,
         "resamples": RESAMPLES,
         "seed": seed,
+        **({"now": observed.now} if any(one.terms for one, _ in created.values()) else {}),
         "date": started,
         "versions": versions(),
         "machine": machine(),
@@ -256,17 +260,17 @@ def _why_not(
     """Why a reranker was not adopted."""
     held = selection.methods[name]
     if not held.changed:
-        return "it changes the measure of no query"
+        return "it changes the measure for no query"
     if held.mean <= 0:
-        return "no gain on held-out queries"
+        return "it has no gain on held-out queries"
     if held.p > 1 - CONFIDENCE + 1e-12:
         return "its gain may be chance"
     if held.mean < smallest:
-        return f"its gain is below {smallest:g}, the smallest that counts"
+        return f"its gain is below the smallest gain, {smallest:g}"
     if adopted is not None:
         is_more = selection.methods[adopted].mean > held.mean + 1e-9
         return f"{adopted} gains {'more' if is_more else 'as much'}"
-    return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
+    return f"the gain of the whole choice is below the smallest gain, {smallest:g}"
 
 
 def _more(
@@ -299,9 +303,8 @@ def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
         ]
         if counts:
             yield (
-                f"{attempt.name}: of {counted(attempt.statuses.total(), 'ranking')}, "
-                f"{', '.join(counts)}; "
-                "its figures include these"
+                f"{attempt.name}: of {counted(attempt.statuses.total(), 'ranking')}, not all were "
+                f"ok ({', '.join(counts)}); the figures include these"
             )
 
 
@@ -320,14 +323,16 @@ def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> 
         attempt.variants = [item for item in variants if item.p95 <= latency]
         if not attempt.variants:
             fastest = min(item.p95 for item in variants)
-            attempt.reason = f"takes {fastest:.3g} s a query (p95), more than {latency:g}"
+            attempt.reason = (
+                f"it takes {fastest:.3g} s a query (95th percentile), more than {latency:g}"
+            )
     if cost is not None and attempt.variants:
         variants = attempt.variants
         attempt.variants = [item for item in variants if price(item) <= cost]
         if not attempt.variants:
             cheapest = min(map(price, variants))
             known = (
-                f"costs {cheapest:.4g} a query" if cheapest < math.inf else "its cost is unknown"
+                f"it costs {cheapest:.4g} a query" if cheapest < math.inf else "its cost is unknown"
             )
             attempt.reason = f"{known}, and the limit is {cost:g}"
 
@@ -349,8 +354,8 @@ def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float 
     if count < FEWEST_QUERIES:
         what = "judged queries" if count == len(suite.queries) else "different judged queries"
         raise InputError(
-            f"suite: has {count} {what}; tuning needs {FEWEST_QUERIES} or more, as a rare loss "
-            "would not show in fewer"
+            f"suite: has {count} {what}; tuning needs {FEWEST_QUERIES} or more, because "
+            "with fewer a rare loss goes unnoticed"
         )
 
 

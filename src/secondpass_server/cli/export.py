@@ -38,29 +38,34 @@ def export(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A cross-encoder: a folder, or a name on the Hugging Face hub."
+            metavar="MODEL",
+            help="The cross-encoder to convert: a folder, or a name on the Hugging Face Hub.",
         ),
     ],
     into: Annotated[
         Path | None,
         typer.Option(
             "--into",
-            help="Folder for the new file, the configuration and the tokenizer. Needed for a model "
-            "of the hub. Default: the folder of the model.",
+            help="Folder for the new file, the configuration and the tokenizer. Required for a "
+            "model from Hugging Face. Default: the folder of the model.",
         ),
     ] = None,
     backend: Annotated[
-        _Backend, typer.Option("--backend", help="Runtime that the file is for.")
+        _Backend, typer.Option("--backend", help="Runtime that will load the file.")
     ] = _Backend.onnx,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Store the weights as int8: a quarter of the size.")
+        bool,
+        typer.Option(
+            "--int8",
+            help="Store the weights as 8-bit integers, so that the file has a quarter of the size.",
+        ),
     ] = False,
     pairs: Annotated[
         Path | None,
         typer.Option(
             "--pairs",
-            help="JSON lines with `query` and `text`, to compare the scores on. Default: the 200 "
-            "pairs shipped with secondpass.",
+            help="JSON lines with `query` and `text`, on which the two are compared. Default: "
+            "200 pairs that are part of secondpass.",
         ),
     ] = None,
     force: Annotated[
@@ -73,9 +78,10 @@ def export(
 ) -> None:
     """Convert a cross-encoder to ONNX or OpenVINO.
 
-    The file is written to `onnx/` or `openvino/` in the folder of the model, or in that of
-    `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of
-    the ten best passages of the queries are the same.
+    A cross-encoder is a model that reads query and passage together and returns one score. The file
+    is written to `onnx/` or `openvino/`, in the folder of the model or in the folder of `--into`.
+    It is then compared with the original on sample pairs. If fewer than 98 % of the ten best
+    passages of the queries are the same, the file is rejected.
     """
     from secondpass_server.exporting.export import LEAST_OVERLAP, ExportError, export
 
@@ -118,7 +124,7 @@ def export(
     for precision, measured in exported.agreements.items():
         if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
             hint = "" if precision == "float32" else "; set `precision: exact`"
-            warn(f"in {precision}, the ranking differs from that of the original{hint}")
+            warn(f"in {precision}, the ranking differs from the original's{hint}")
 
 
 def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:

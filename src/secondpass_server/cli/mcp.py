@@ -24,17 +24,22 @@ def mcp(
     *,
     models: ServedModels,
     transport: Annotated[
-        Transport, typer.Option(help="`stdio`: the client starts this command.")
+        Transport,
+        typer.Option(
+            help="`stdio`: the client starts this command and talks to it directly. `http`: "
+            "clients connect to its address."
+        ),
     ] = Transport.stdio,
     host: Annotated[str, typer.Option(help="Address to listen on, with `http`.")] = "127.0.0.1",
     port: Port = 8090,
     keys: Keys,
     bounds: Bounds,
 ) -> None:
-    """Serve rerankers to agents (Model Context Protocol).
+    """Serve rerankers as tools for agents (Model Context Protocol).
 
-    The tools are `rerank`, `explain` and `pack` (the best passages within a number of tokens, with
-    sources). Each result says whether it was reranked, and if not, why. For example:
+    The tools are `rerank`, `explain` and `pack`. `pack` returns the best passages that fit into a
+    number of tokens, with their sources. Each result says whether it was reranked, and if not, why.
+    For example:
 
     - `secondpass mcp --preset embedded`, as the command of a client's configuration
 

@@ -22,19 +22,25 @@ def serve(
     port: Port = 8080,
     keys: Keys,
     strict_models: Annotated[
-        bool, typer.Option("--strict-models", help="Reject model names that are not served.")
+        bool,
+        typer.Option(
+            "--strict-models", help="Reject requests for a model name that is not served."
+        ),
     ] = False,
     forgiving: Annotated[
         bool,
         typer.Option(
             "--forgiving",
-            help="Answer with the order of the request if no candidate could be scored, instead of "
-            "503 (at the deadline 504).",
+            help="If no candidate could be scored, answer with the order of the request. By "
+            "default, the answer is then status 503, or 504 at the deadline.",
         ),
     ] = False,
     bounds: Bounds,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Maximum number of concurrent requests; others get 429.")
+        int,
+        typer.Option(
+            min=1, help="Maximum number of concurrent requests; further ones get status 429."
+        ),
     ] = 256,
     max_body: Annotated[
         int, typer.Option(min=1, max=1024, metavar="MIB", help="Maximum size of a request body.")
@@ -45,24 +51,29 @@ def serve(
         typer.Option(
             min=0.0,
             metavar="SECONDS",
-            help="Time after SIGTERM in which new requests are still accepted.",
+            help="How long new requests are still accepted after SIGTERM.",
         ),
     ] = 1.0,
     grace: Annotated[
         float,
-        typer.Option(min=1.0, metavar="SECONDS", help="Time after --drain for requests to finish."),
+        typer.Option(
+            min=1.0, metavar="SECONDS", help="How long requests may still run after --drain."
+        ),
     ] = 25.0,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="PEM file with the certificate, for HTTPS.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its key.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="PEM file with the private key of the certificate.")
+    ] = None,
 ) -> None:
-    """Serve rerankers to clients of Cohere, Jina, TEI and others.
+    """Serve rerankers over HTTP, as Cohere, Jina, TEI and others do.
 
-    HTTP: set a client's base URL to the server's; with a prefix (`/cohere`, `/jina`, `/voyage`,
-    `/tei`, `/vllm`, `/infinity`, `/llama_cpp`, `/mixedbread`) it answers as that API does. Further
-    paths: `/health`, `/ready`, `/v1/models`, `/metrics`. On SIGTERM, requests are finished before
-    the server stops. For example:
+    Set the base URL of your client to the address of this server. If your client speaks a certain
+    API, add its prefix: `/cohere`, `/jina`, `/voyage`, `/tei`, `/vllm`, `/infinity`, `/llama_cpp`
+    or `/mixedbread`. The server then answers as that API does. Further paths are `/health`,
+    `/ready`, `/v1/models` and `/metrics`. On SIGTERM, the server finishes its requests before it
+    stops. For example:
 
     - `secondpass serve --preset embedded --port 8080`
 

@@ -11,9 +11,7 @@ import typer
 
 from secondpass.cli.shared import USAGE_ERROR, Set, complete_preset, configuration, fail
 
-Port = Annotated[
-    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
-]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")]
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class ServedModels:
             "--preset",
             "-p",
             metavar="NAME[=MODEL]",
-            help="Name of a preset, and the model name that clients call it by. Repeatable; the "
+            help="Preset to serve, and the model name that clients use for it. Repeatable; the "
             "first is the default.",
             autocompletion=complete_preset,
         ),
@@ -37,8 +35,8 @@ class ServedModels:
             "--config",
             "-c",
             metavar="FILE[=MODEL]",
-            help="YAML file with a configuration, and the model name that clients call it by. "
-            "Default: the name of the file without its suffix. Repeatable.",
+            help="YAML file with a configuration to serve, and the model name that clients use "
+            "for it. Default: the name of the file without its suffix. Repeatable.",
         ),
     ] = None
     settings: Set = None
@@ -72,20 +70,20 @@ class Keys:
         list[str] | None,
         typer.Option(
             metavar="VARIABLE",
-            help="Environment variable with keys that clients may use, separated by commas. "
-            "Repeatable. Needed for an address that other machines can reach.",
+            help="Environment variable with the keys that clients may use, separated by commas. "
+            "Repeatable. Keys are required if other machines can reach the address.",
         ),
     ] = None
     api_key_file: Annotated[
         Path | None,
         typer.Option(
-            help="File with keys that clients may use, one per line. It is read again when it "
-            "changes."
+            help="File with the keys that clients may use, one per line. It is read again when "
+            "it changes."
         ),
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Those of the server."""
+        """The settings of the server."""
         file = None if self.api_key_file is None else str(self.api_key_file)
         return {"api_key_env": self.api_key_env, "api_key_file": file}
 
@@ -99,7 +97,8 @@ class Bounds:
         typer.Option(
             min=0.001,
             metavar="SECONDS",
-            help="Time limit of a ranking; the answer is then the best order so far.",
+            help="Time limit of a ranking. When it is reached, the answer is the best order so "
+            "far.",
         ),
     ] = None
     max_candidates: Annotated[
@@ -112,7 +111,8 @@ class Bounds:
         bool,
         typer.Option(
             "--issue-messages",
-            help="Show clients the messages of issues, which may name internal addresses, "
-            "variables and paths. Otherwise they get codes, and the log has the messages.",
+            help="Send clients the messages of issues. These may name internal addresses, "
+            "variables and paths. By default clients get only codes, and the messages are "
+            "logged.",
         ),
     ] = False

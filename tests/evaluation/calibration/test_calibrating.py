@@ -73,7 +73,7 @@ def test_from_a_file_to_a_file(tmp_path):
     assert reranker.probabilities == result.probabilities
     assert (reranker.top_k, len(reranker.fallback)) == (1, 1)
     assert path.read_text().startswith("# Calibrated by secondpass")
-    assert "calibrate again when" in path.read_text()
+    assert "Calibrate again if" in path.read_text()
     again = calibrate(path, SUITE, keep=0.8)  # what was fitted before is replaced
     assert again.floor.keep == 0.8
     path.write_text(path.read_text().replace("top_k: 1", "depth: 7"))
@@ -97,7 +97,7 @@ def test_lists_are_ranked_again_where_scores_depend_on_them():
     result = calibrate(Reranker(listwide), SUITE)
     assert (result.flagged, result.found_empty) == (0.0, 0.0)  # the best score is always 0
     assert result.floor.nothing is None
-    assert any("finds 0.0% of the lists without" in note for note in result.notes)
+    assert any("finds only 0.0% of the lists" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.8, 0.9])
@@ -169,7 +169,7 @@ def test_scores_without_a_threshold(members, message):
 def test_few_queries_say_nothing_of_empty_lists():
     result = calibrate(Reranker(ByNumber()), suite_of(12))
     assert (result.flagged, result.floor.nothing) == (None, None)
-    assert any("too few queries have relevant candidates" in note for note in result.notes)
+    assert any("too few queries to say" in note for note in result.notes)
 
 
 class OfAnotherKind:

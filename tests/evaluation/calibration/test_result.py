@@ -30,8 +30,8 @@ def calibration(per="query", **changes):
 @pytest.mark.parametrize(
     ("per", "parts"),
     [
-        ("query", ["new queries like these 40,", "a share of 0.9 or more", "calibrate again when"]),
-        ("document", ["candidate like these 55", "probability 0.9 or more", "calibrate per query"]),
+        ("query", ["new queries like these 40,", "at least 90% of the", "Calibrate again if"]),
+        ("document", ["candidates like these 55", "at least 90%", "calibrate per query"]),
     ],
 )
 def test_the_bound_says_what_it_is_for_and_what_to_do(per, parts):
@@ -45,10 +45,11 @@ def test_sentences():
         "Data: owls, first stage given, 40 queries with 55 relevant candidates, of 50 queries with "
         "1,500 candidates.",
         f"Threshold: 0.25 on the final score. Bound: {found.bound}.",
-        "On these queries it keeps 92.0% of the relevant candidates and 31.0% of all.",
-        "Nothing relevant: reported if all rerank scores are below 0.125; on queries left out, "
-        "for 60.0% of the lists without their relevant candidates and, wrongly, for 5.0% of the "
-        "others.",
+        "On the judged queries, it keeps 92.0% of the relevant candidates and 31.0% of all "
+        "candidates.",
+        "Nothing relevant: reported if all rerank scores are below 0.125. On held-out "
+        "queries, this finds 60.0% of the lists whose relevant candidates were removed, and "
+        "wrongly reports 5.0% of the complete lists.",
         "Note: few queries.",
     ]
     assert str(found) == "\n".join(found.lines())
@@ -61,7 +62,10 @@ def test_sentences():
 def test_probabilities_and_their_losses():
     mapping = MappingFit(Probabilities(slope=2.0, intercept=0.5), "platt", {"platt": 0.5})
     found = calibration(mapping=mapping)
-    line = "Probabilities: platt, log loss on held-out queries in nats: platt 0.5000."
+    line = (
+        "Probabilities: platt. Log loss (lower is better) on held-out queries, in nats: "
+        "platt 0.5000."
+    )
     assert line in found.lines()
     record = json.loads(json.dumps(found.to_dict()))
     assert record["log_losses"] == {"platt": 0.5}

@@ -40,7 +40,7 @@ def test_a_configuration_with_a_threshold(secondpass, suite, config, tmp_path):
     result = calibrated(
         secondpass, suite, config, "--keep", "0.8", "--into", str(path), "--probabilities"
     )
-    assert "a share of 0.8 or more is kept, on average" in result.out
+    assert "keeps at least 80% of the relevant candidates, as a mean" in result.out
     assert f"wrote {path}" in result.flat
     floor = Reranker.from_config(path).floor
     assert (floor.on, floor.keep, floor.fitted.first_stage) == ("rerank", 0.8, "lexical")
@@ -67,7 +67,7 @@ def test_kept_rankings_are_not_made_again(secondpass, suite, config, tmp_path):
 def test_settings_without_a_file(secondpass, suite, config):
     result = calibrated(secondpass, suite, config)
     assert result.out.startswith("floor:\n  at: ")
-    assert "Bound: of the relevant candidates" in result.flat
+    assert "Bound: for new queries like these" in result.flat
     record = json.loads(calibrated(secondpass, suite, config, "--json", "--per", "document").out)
     assert record["floor"]["fitted"]["per"] == "document"
     assert record["found_empty"] >= 0.4

@@ -133,7 +133,7 @@ def test_what_models_will_cost_is_said_before_they_are_asked(
     cost = pytest.approx(of_graded["cost"], rel=1e-3)
     assert announced(told) == {"given+graded": (2 * len(QUERIES), cost)}
     assert provider.calls == 2 * len(QUERIES)
-    assert "Tokens are estimated at four bytes each" in told.flat
+    assert "Tokens are an estimate: four bytes each" in told.flat
 
 
 def test_the_costs_of_several_models_are_summed(secondpass, given_suite, graded):

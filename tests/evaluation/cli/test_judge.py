@@ -77,7 +77,7 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     told = call("--json")
     assert told.code == 0, told.err
     ungraded = json.loads(told.out)["ungraded"]
-    assert f"without a grade: {ungraded} documents; --resume asks again" in told.flat
+    assert f"{ungraded} documents without a grade; --resume asks" in told.flat
     provider.play(grading)
     again = json.loads(call("--resume", "--json").out)
     assert (again["documents"], again["ungraded"]) == (24, 0)
@@ -252,11 +252,11 @@ def test_judgements_are_counted_by_grade(capsys):
     ]
     assert printed.err.splitlines() == [
         "warning: the budget was spent",
-        "warning: without a grade: 1,500 documents; --resume asks again about them",
+        "warning: 1,500 documents without a grade; --resume asks about them again",
     ]
 
 
 def test_judgements_without_a_relevant_document_are_warned_of(capsys):
     print_judgements(judged(grades={0: 5}), as_json=False)
-    warning = "no document is judged relevant, so these judgements cannot measure anything"
+    warning = "no document was judged relevant, so nothing can be measured with these judgements"
     assert capsys.readouterr().err == f"warning: {warning}\n"

@@ -104,12 +104,20 @@ def test_each_mode_is_that_of_the_retriever(here, query, options, mode):
     assert "report" not in record
 
 
+ALONE = "warning: --vector: the results of the vector search alone are reranked\n"
+
+
 @pytest.mark.parametrize(
-    ("options", "mode"), [((), "hybrid+rerank"), (("--vector",), "vector+rerank")]
+    ("options", "mode", "warned"),
+    [
+        ((), "hybrid+rerank", ""),
+        (("--vector",), "vector+rerank", ALONE),
+    ],
 )
-def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options, mode):
+def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options, mode, warned):
     days = tmp_path / "days"
-    record = query(*OWL, *options, "--rerank", "--preset", "lexical", "--monitor", days)
+    rerank = ("--rerank", "--preset", "lexical", "--monitor", days)
+    record = query(*OWL, *options, *rerank, stderr=warned)
     assert [counts.statuses for counts in read_days(days).values()] == [{"ok": 1}]
     rows = record["results"]
     assert (record["mode"], record["rerank_top_n"]) == (mode, 50)

@@ -116,10 +116,10 @@ def test_summary(ask):
     record = json.loads(ask(3, b"1", b"3", b"2", b"0", b"1", options=["--json"]).out)
     assert record == {"queries": 3, "documents": 5, "kappa": 1.0, "of": 3, "needed": 6}
     assert ask(3).out.splitlines() == [
-        "a person has judged 5 documents; agreement with the model 1.00 (1: always, 0: as by "
-        "chance)",
+        "a person has judged 5 documents; agreement with the model 1.00 (1: always, 0: no more "
+        "than by chance)",
         "complete: 3 of 3 queries",
-        "correcting the figures needs 6 or more complete queries",
+        "to correct the figures, at least 6 complete queries are needed",
     ]
 
 

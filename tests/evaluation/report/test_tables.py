@@ -144,8 +144,8 @@ def test_figures_of_a_system():
         NONE, NONE,
     ]  # fmt: skip
     assert [row[1].text for row in found.rows] == ["nDCG@10", "RR"]
-    assert "A model has judged all 30 queries, and a person 8 of them" in found.notes[0]
-    assert "Intervals are of 95%" in found.notes[0]
+    assert "A model judged all 30 queries, and a person judged 8 of them" in found.notes[0]
+    assert "Intervals have a confidence of 95%" in found.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from secondpass_evaluation.report.page import fragment
 from secondpass_evaluation.report.verdict import verdict
 
 TIMES = "at 20 times the search's time"
-ALONE = f"The second pass improves the order, by a model's grades alone, {TIMES}."
-IMPROVES = f"The second pass improves the order, {TIMES}."
-MAY = f"The second pass may improve the order, {TIMES}, but that may be chance"
+ALONE = f"Reranking improves the order, by a model's grades alone, {TIMES}."
+IMPROVES = f"Reranking improves the order, {TIMES}."
+MAY = f"Reranking may improve the order, {TIMES}, but that may be chance"
 
 
 def stage(value, name="vector"):
@@ -30,21 +30,21 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
         (make(), IMPROVES, "is significant (p = 0.010)"),
         (make(p=0.3), MAY, "is not significant"),
         (make(p=0.3), MAY, "With four times as many judged queries"),
-        (make(gain=-0.1, p=0.3), "The second pass does not pay: it may make", "0.1000 less"),
-        (make(gain=-0.1), "The second pass does not pay: it makes things", "0.1000 less"),
+        (make(gain=-0.1, p=0.3), "Reranking does not help: it may make", "0.1000 less"),
+        (make(gain=-0.1), "Reranking does not help: it makes things", "0.1000 less"),
         (
             make(gain=0.0, p=1.0, low=-0.177, high=0.177),
-            "The second pass makes no difference on average; from -0.1770 to +0.1770.",
+            "Reranking makes no difference on average (95% interval -0.1770 to +0.1770).",
             "the same on average as the first stage, lexical",
         ),
-        (make(gain=0.0, p=1.0, low=None, high=None), "The second pass makes no difference.", ""),
+        (make(gain=0.0, p=1.0, low=None, high=None), "Reranking makes no difference.", ""),
         (
             make(rerankers=("lexical",)),
             IMPROVES,
             "lexical+lexical, has nDCG@10 0.2250, 0.1000 more than the first stage, lexical (",
         ),
-        (make(1, p=None), "1 query is too few to say whether the second pass", "4 better"),
-        (make(5), "5 queries are too few to say whether the second", "with 6 queries or more"),
+        (make(1, p=None), "1 query is too few to say whether reranking", "4 better"),
+        (make(5), "5 queries are too few to say whether reranking", "At least 6 queries"),
         (make(), IMPROVES, "42 ms per query (median), 1 call per query and 2.10"),
         (
             make(),
@@ -88,17 +88,17 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
         (
             make(5, results=(*make(5).results, stage(0.9))),
             "5 queries are too few to say",
-            "vector, without a second pass, has a higher mean: 0.9000.",
+            "vector, without reranking, has a higher mean: 0.9000.",
         ),
         (
             make(gain=-0.1, results=(*make(gain=-0.1).results, stage(0.9))),
-            "The second pass does not pay: it makes",
-            "vector, without a second pass, has a higher mean: 0.9000.",
+            "Reranking does not help: it makes",
+            "vector, without reranking, has a higher mean: 0.9000.",
         ),
         (
             make(results=(*make().results, stage(0.9), stage(0.8, "dense"))),
             "vector alone is better than lexical+rerank",
-            "dense, without a second pass, has a higher mean: 0.8000.",
+            "dense, without reranking, has a higher mean: 0.8000.",
         ),
         (
             replace(
@@ -180,24 +180,24 @@ TWO = ("a", "b")
 @pytest.mark.parametrize(
     ("comparison", "answer", "because"),
     [
-        (by_model(), ALONE, "judge-1, which"),
+        (by_model(), ALONE, "judge-1 made the judgements"),
         (
             by_model(gain=0.0, p=1.0),
-            "The second pass makes no difference on average, by a model's grades alone; from +0.05",
+            "Reranking makes no difference on average, by a model's grades alone (95%",
             "no person",
         ),
         (by_model(0.05), IMPROVES, "+0.0500 (95% interval +0.0300 to +0.0700)"),
-        (by_model(0.05, p=0.3), IMPROVES, "which is significant; the verdict"),
-        (by_model(0.01), MAY, "is not significant; the verdict"),
-        (by_model(-0.01), "The second pass does not pay: it may make", "of 12 queries"),
-        (by_model(-0.05), "The second pass does not pay: it makes things worse.", ""),
+        (by_model(0.05, p=0.3), IMPROVES, "which is significant. The verdict"),
+        (by_model(0.01), MAY, "is not significant. The verdict"),
+        (by_model(-0.01), "Reranking does not help: it may make", "of 12 queries"),
+        (by_model(-0.05), "Reranking does not help: it makes things worse.", ""),
         (
             by_model(0.0),
-            "The second pass makes no difference on average; from -0.0200 to +0.0200.",
+            "Reranking makes no difference on average (95% interval -0.0200 to +0.0200).",
             "",
         ),
-        (by_model(0.0205), IMPROVES, "which is significant; the verdict"),
-        (by_model(0.0205, rerankers=TWO), MAY, "is not significant; the"),
+        (by_model(0.0205), IMPROVES, "which is significant. The verdict"),
+        (by_model(0.0205, rerankers=TWO), MAY, "is not significant. The"),
     ],
 )
 def test_verdict_on_a_models_grades(comparison, answer, because):
@@ -239,7 +239,7 @@ def test_a_gain_is_weighed_against_time(search, cost, at):
     stage, *others = comparison.results
     stage = replace(stage, cost=Cost({} if search is None else {"q0": search}))
     answer = verdict(replace(comparison, results=(stage, *others))).answer
-    assert answer == f"The second pass improves the order{at}"
+    assert answer == f"Reranking improves the order{at}"
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,8 @@ SITES = {
     "MkDocs": {
         "index.html": PAGE.format(title="Owl"),
         "food/index.html": PAGE.format(title="Food"),
+        "food/index.md": "# Food\n\nThe Food hunts",  # copies for language models
+        "index.html.md": "# Owl\n\nThe Owl hunts",
         "404.html": "<h1>Not found</h1>",
         "search/search_index.json": '{"docs": [{"text": "The owl hunts"}]}',
         "assets/javascripts/bundle.min.js": "const owl = 1;",
@@ -369,3 +371,13 @@ def test_of_a_website_only_the_pages_are_read(tmp_path, kind) -> None:
     read = {"mdBook": "owls/food.html", "MkDocs": "food/index.html", "docsify": "food.md"}[kind]
     assert pages == {"site/index.html", f"site/{read}", "notes.json"}
     assert set(found.skipped.values()) == {SITE_REASON}
+
+
+def test_copies_in_markdown_are_read_where_the_pages_are_excluded(tmp_path) -> None:
+    for name, text in SITES["MkDocs"].items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = read_source(tmp_path, selection=Selection(exclude=("*.html",)))
+    pages = {candidate.metadata["path"] for candidate in found.corpus}
+    assert pages == {"food/index.md", "index.html.md"}

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from letter_embedder import LetterEmbedder, ids
 from sampling import examples
-from secondpass import Candidate, InputError
+from secondpass import Candidate, InputError, fuse
 from secondpass_evaluation import HybridRetriever
 from secondpass_evaluation.search.embedders import embed_checked, embed_in_batches
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 
 CORPUS = [
     Candidate("the owl hunts mice", "owl", metadata={"year": 0}),
@@ -69,13 +68,13 @@ texts = st.lists(words, max_size=5).map(" ".join)
     rrf_k=st.sampled_from([0, 1, 60]),
 )
 @examples(30)
-def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k) -> None:
+def test_hybrid_is_the_fusion_of_both(corpus, query, depth, k, rrf_k) -> None:
     candidates = [Candidate(text, str(number)) for number, text in enumerate(corpus)]
     retriever = HybridRetriever(candidates, LetterEmbedder(), depth=depth)
     by_vectors = retriever.retrieve(query, depth, "vector")
     by_words = retriever.retrieve(query, depth, "lexical")
     hybrid = retriever.retrieve(query, k, "hybrid", rrf_k)
-    assert hybrid == reciprocal_rank_fusion([by_vectors, by_words], rrf_k=rrf_k)[:k]
+    assert hybrid == fuse({"vector": by_vectors, "lexical": by_words}, rrf_k=rrf_k)[:k]
     assert retriever.retrieve(query, k, rrf_k=rrf_k) == hybrid
     for found in (by_vectors, by_words):
         order = [(-(one.score or 0), int(str(one.id))) for one in found]

@@ -52,14 +52,14 @@ def kept(**changes):
 @pytest.mark.parametrize(
     ("gains", "adopted", "gain", "reason"),
     [
-        (held(changed=0), "a", 0.1, "it changes the measure of no query"),
-        (held(0.0), "a", 0.1, "no gain on held-out queries"),
-        (held(-0.1), None, 0.0, "no gain on held-out queries"),
+        (held(changed=0), "a", 0.1, "it changes the measure for no query"),
+        (held(0.0), "a", 0.1, "it has no gain on held-out queries"),
+        (held(-0.1), None, 0.0, "it has no gain on held-out queries"),
         (held(p=0.06), None, 0.0, "its gain may be chance"),
-        (held(0.004), None, 0.0, "its gain is below 0.01, the smallest that counts"),
+        (held(0.004), None, 0.0, "its gain is below the smallest gain, 0.01"),
         (held(), "a", 0.2, "a gains more"),
         (held(), "a", 0.1, "a gains as much"),
-        (held(), None, 0.0, "the gain of the whole choice is below 0.01"),
+        (held(), None, 0.0, "the gain of the whole choice is below the smallest gain, 0.01"),
     ],
 )
 def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
@@ -73,36 +73,38 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
         (
             tuning(),
             "Adopt words, depth 20, no blend, at 12.3 ms a query (95th percentile), 2.00 per 1,000 "
-            "queries at the configured prices: on queries that had no part in the choice, nDCG@10 "
-            "gains +0.1000 (90% interval +0.0500 to +0.1500) over the first stage, lexical "
-            "(p = 0.010, corrected for 9 variants of 2 rerankers). A loss on fewer than 1 of 6 "
-            "queries may not show.",
+            "queries at the configured prices. On held-out queries, which had no part in the "
+            "choice, its gain in nDCG@10 over the first stage, lexical, is +0.1000 (90% interval "
+            "+0.0500 to +0.1500). This is significant (p = 0.010, corrected for 9 variants of 2 "
+            "rerankers). With 20 queries, a loss that hits fewer than 17% of queries can go "
+            "unnoticed.",
         ),
         (
             tuning(
                 queries=100, gain=held(0.08), trials=(replace(ADOPTED, held=held(low=0.04)), TRIED)
             ),
-            "+0.0400 to +0.1500) over the first stage, lexical (p = 0.010, corrected for 9 "
-            "variants of 2 rerankers). The choice among the rerankers gains +0.0800. Expect "
-            "less: it was adopted because it was high. A loss on fewer than 1 of 33 queries may "
-            "not show.",
+            "+0.0400 to +0.1500). This is significant (p = 0.010, corrected for 9 variants of 2 "
+            "rerankers). If the reranker, too, is chosen without these queries, the gain is "
+            "+0.0800. Expect less: a reranker is adopted only if its measured gain is high, so the "
+            "measured gain is on average too high. With 100 queries, a loss that hits fewer than "
+            "3% of queries can go unnoticed.",
         ),
         (kept(gain=None), "Keep the first stage, lexical: no reranker could be tried."),
         (
             kept(),
-            "Keep the first stage, lexical: no reranker is sure to gain enough nDCG@10. The best "
-            "reranker, other, changes it by -0.1000 (90% interval -0.2000 to -0.0100): its gain "
-            "may be chance.",
+            "Keep the first stage, lexical: no reranker is certain to improve nDCG@10 enough. "
+            "The best reranker, other, changes it by -0.1000 (90% interval -0.2000 to -0.0100): "
+            "its gain may be chance.",
         ),
         (
             kept(more_queries=1200, detectable=0.0213),
-            "About 1,200 more judged queries would tell a true gain of 0.021 from chance more "
-            "often than not. Tuning again is a second test, which may adopt by chance, too.",
+            "With about 1,200 more judged queries, the test would detect a true gain of 0.021 more "
+            "often than not. If you tune again, that is a second test, which may also adopt a "
+            "reranker by chance.",
         ),
         (
             kept(more_queries=0, detectable=0.5),
-            "20 judged queries are enough to tell a true gain of 0.5 from chance more often than "
-            "not.",
+            "With 20 judged queries, the test would detect a true gain of 0.5 more often than not.",
         ),
     ],
     ids=["adopted", "uncertain", "none tried", "kept", "more queries", "enough queries"],

@@ -67,8 +67,8 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
 
 def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
     assert (kept.adopted, kept.config) == (None, None)
-    assert kept["lexical"].reason == "it changes the measure of no query"
-    assert kept.verdict.startswith("Keep the first stage, given: no reranker is sure to gain")
+    assert kept["lexical"].reason == "it changes the measure for no query"
+    assert kept.verdict.startswith("Keep the first stage, given: no reranker is certain to")
     with pytest.raises(InputError, match="nothing was adopted"):
         kept.write(tmp_path / "rerank.yaml")
     assert not [*tmp_path.iterdir()]
@@ -80,7 +80,9 @@ def test_too_little_evidence_says_how_many_more_queries_it_takes():
     assert tuning.adopted is None
     assert tuning.more_queries > 5
     assert tuning["lexical"].reason == "its gain may be chance"
-    assert f"About {tuning.more_queries:,} more judged queries would tell" in tuning.verdict
+    assert (
+        f"With about {tuning.more_queries:,} more judged queries, the test would" in tuning.verdict
+    )
     assert "(95% interval " in tuning.verdict
 
 
@@ -150,7 +152,9 @@ def test_rankings_that_failed_are_told(monkeypatch):
 
     monkeypatch.setattr(Observations, "rankings", partly)
     (note,) = tune(LAST, "lexical", depths=[6]).notes
-    assert note == "lexical: of 30 rankings, 2 degraded; its figures include these"
+    assert (
+        note == "lexical: of 30 rankings, not all were ok (2 degraded); the figures include these"
+    )
 
 
 def test_a_dropped_tail_is_missing_from_the_figures():

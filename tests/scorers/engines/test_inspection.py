@@ -14,7 +14,7 @@ def test_a_described_model(tmp_path):
     found = inspect_model(str(folder))
     assert (found["family"], found["verified"]) == ("mxbai-rerank-v2", "0.1.6")
     assert found["reasons"] == ["architectures Qwen2ForCausalLM", "the name mxbai-rerank-base-v2"]
-    assert found["read_out"] == "the logit of '1' minus that of '0' at the last token"
+    assert found["read_out"] == "the logit of '1' minus the logit of '0' at the last token"
     assert found["tokens"][0] == "<|im_start|>"
     assert isinstance(found["score"], float)
     assert "8,192 tokens" in found["cut"]
@@ -24,7 +24,7 @@ def test_a_described_model(tmp_path):
 def test_models_by_their_own_files(tmp_path):
     chat = inspect_model(str(families.write_chat_reranker(tmp_path / "chat")))
     assert chat["family"] == "logit-score"
-    assert chat["read_out"] == "the logit of 'yes' minus that of 'no' at the last token"
+    assert chat["read_out"] == "the logit of 'yes' minus the logit of 'no' at the last token"
     assert "<|im_end|>" in chat["tokens"]
     assert inspect_model(str(write_classifier(tmp_path / "bert")))["tokens"][0] == "[CLS]"
     late = inspect_model(str(write_late_interaction(tmp_path / "late")))

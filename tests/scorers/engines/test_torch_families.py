@@ -24,6 +24,10 @@ def seq(formula, *values):
     return of(families.write_converted, *values), families.converted(formula)
 
 
+def sliding_list(folder):
+    return families.write_listwise(folder, sliding=True)
+
+
 CAUSAL = families.write_causal_family
 FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether it is instructed)
     "Qwen3-Reranker-0.6B": (of(CAUSAL, "Qwen3"), families.qwen3, "logit", True),
@@ -52,6 +56,7 @@ FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether
     ),
     "monobert-large-msmarco": (two_labels, families.monobert, "logit", False),
     "jina-reranker-v3": (families.write_listwise, families.jina_v3, "similarity", True),
+    "jina-reranker-v3.5": (sliding_list, families.jina_v35, "similarity", True),
 }
 PASSAGES = ["the cat sat", "dogs ran.", "", "ça: no cats, no dogs " * 4, families.LONG]
 

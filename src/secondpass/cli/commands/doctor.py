@@ -63,13 +63,15 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="MODEL",
-            help="A model of the hub, or a folder: say what it is recognised as, and why.",
+            help="A model on the Hugging Face Hub, or a folder with one: say which family it "
+            "belongs to, and why.",
         ),
     ] = None,
     family: Annotated[
         str | None,
         typer.Option(
-            help="The family of MODEL: the name of one, or a YAML file that describes it."
+            help="Treat MODEL as a model of this family: the name of a family, or a YAML file "
+            "that describes one."
         ),
     ] = None,
     configured: RerankerOptions,
@@ -77,22 +79,25 @@ def doctor(
         bool,
         typer.Option(
             "--network",
-            help="Also check keys, proxies, certificates and addresses, and connect to these.",
+            help="Also check which keys are set, list proxies and certificates, and connect to "
+            "each address.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is installed, and whether a configuration runs.
+    """Show what is installed, and whether a configuration works.
 
-    With `--preset` or `--config`, the reranker is constructed, its models are loaded, and it ranks
-    two sentences; a model behind an API receives one request. `--network` lists the proxies and
-    certificates of the environment, opens a connection to each proxy and address, and sends
-    nothing. Keys are never shown, only whether their variables are set. The exit code is 1 if the
-    configuration cannot run. In a pipe, and with `--json`, it is JSON.
+    With `--preset` or `--config`, the command loads the models of the reranker and ranks two
+    sentences with it. A model behind an API receives one request. With `--network`, it also lists
+    the proxies and certificates of the environment and opens a connection to each proxy and
+    address, without sending anything. Keys are never shown, only whether their variables are set.
 
-    With a MODEL, it says which family of rerankers the model is recognised as and why, and what of
-    it is read, shows the tokens of a sample pair, and drafts a description of an unknown one. The
-    exit code is 1 if it cannot run.
+    With a MODEL, it names the family of rerankers that the model belongs to, and says why. It also
+    says which output of the model is read as the score, and shows the tokens of a sample pair. For
+    an unknown model, it drafts a description of a new family.
+
+    The exit code is 1 if the configuration or the model does not work. In a pipe, and with
+    `--json`, the output is JSON.
     """
     result: dict[str, Any] = {}
     config: dict[str, Any] | None = None
@@ -144,7 +149,7 @@ def _check_is_model(name: str) -> None:
     else:
         hint = registry.meaning(name, as_options=True)
     if hint:
-        raise InputError(f"MODEL: {name!r} is no folder and no model of the hub{hint}")
+        raise InputError(f"MODEL: {name!r} is no folder and no model at Hugging Face{hint}")
 
 
 def _extras() -> dict[str, Any]:

@@ -33,31 +33,43 @@ def plan(
     *,
     configured: RerankerOptions,
     candidates: Annotated[
-        int, typer.Option("--candidates", "-n", min=0, max=100_000, help="Number of candidates.")
+        int,
+        typer.Option(
+            "--candidates", "-n", min=0, max=100_000, help="Number of candidates of a query."
+        ),
     ] = 100,
     tokens_per_passage: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Tokens of each candidate in a prompt.")
+        int,
+        typer.Option(
+            min=1, max=100_000, help="Number of tokens that a candidate takes in a prompt."
+        ),
     ] = 100,
     seconds_per_call: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Duration of a call of the model, to estimate the time."),
+        typer.Option(
+            min=0.001,
+            help="How many seconds the model takes for a call; the time is estimated from it.",
+        ),
     ] = None,
     depth: Depth = None,
     instruction: Instruction = None,
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="Plan all strategies with the configured language model instead."
+            "--compare",
+            help="Plan every strategy with the configured language model, instead of the "
+            "configured strategy alone.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate calls, tokens, cost and time before a model is called.
+    """Estimate calls, tokens, cost and time without calling a model.
 
-    The packages that the models need do not have to be installed. Calls and rounds are exact if
-    nothing fails and `when` skips nothing; requests that an API's limit of tokens splits are
-    estimated, as tokens and cost are. Retries, repairs, fallbacks and cache hits are not
-    included. For example:
+    The packages that the models need do not have to be installed. A round is a set of calls that
+    can be made at the same time. The numbers of calls and rounds are exact if nothing fails, and if
+    the setting `when` skips no query. Tokens and cost are estimates. If an API's limit of tokens
+    splits requests, the number of calls is an estimate, too. Retries, repairs, fallbacks and cache
+    hits are not included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 

@@ -57,7 +57,9 @@ def rerank(
     *,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="JSON lines. Default, and `-`: standard input."),
+        typer.Argument(
+            metavar="FILE", help="File of JSON lines. Default, and `-`: standard input."
+        ),
     ] = None,
     query: Annotated[
         str | None,
@@ -65,58 +67,72 @@ def rerank(
             "--query",
             "-q",
             callback=decode_argument,
-            help="Query for which each input line is a candidate.",
+            help="The query; each input line is then a candidate for it.",
         ),
     ] = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
+        bool,
+        typer.Option(
+            "--lines", help="Read each input line as the text of a candidate, not as JSON."
+        ),
     ] = False,
     trec: RunOptions,
     configured: RerankerOptions,
     defaults: RankingOptions,
     form: Annotated[
         Format | None,
-        typer.Option("--format", "-f", help="Output format. Default: table, or jsonl in a pipe."),
+        typer.Option(
+            "--format", "-f", help="Output format. Default: table on a terminal, jsonl in a pipe."
+        ),
     ] = None,
     json_lines: AsJson = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Output file. Default: standard output.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted output file.")
+        bool, typer.Option("--resume", help="Continue the output file of an interrupted command.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     text: WithText = True,
     timings: Timings = False,
     explain: Explain = None,
-    tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
+    tag: Annotated[
+        str, typer.Option(help="Name of the run: the last field of each line of TREC output.")
+    ] = "secondpass",
     batch: Batch = 64,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 unless every ranking is ok.")
+        bool,
+        typer.Option("--strict", help="Exit with code 1 if a ranking has another status than ok."),
     ] = False,
     dry_run: DryRun = False,
     monitor: MonitorFolder = None,
     quiet: Quiet = False,
 ) -> None:
-    """Rerank the candidates of one query or many, or a TREC run.
+    """Rerank the search results (candidates) of one query or of many.
 
-    Input is JSON lines from a file or standard input. With `--query` each line is a candidate:
-    `{"id": "d1", "text": "…", "score": 0.5}`. Without, each line is a query with its candidates:
-    `{"query_id": "q1", "query": "…", "candidates": [{"id": "d1", "text": "…"}]}`. Or give `--run`,
-    `--queries` and `--corpus`. For example:
+    The input is JSON lines, from a file or from standard input:
+
+    - With `--query`, each line is a candidate: `{"id": "d1", "text": "…", "score": 0.5}`.
+
+    - Without `--query`, each line is a query with its candidates: `{"query_id": "q1", "query": "…",
+    "candidates": [{"id": "d1", "text": "…"}]}`.
+
+    - With `--query` and `--lines`, each line is the text of a candidate.
+
+    Instead of JSON lines, the input can be a TREC run: give `--run`, `--queries` and `--corpus`.
+    For example:
 
     - `secondpass rerank found.jsonl --query "How do I cancel?" --preset embedded`
 
     - `cat requests.jsonl | secondpass rerank --set depth=20 --no-text | jq .ranking`
 
     - `secondpass rerank --run bm25.trec --queries queries.jsonl --corpus corpus.jsonl -f trec
-    -o reranked.trec`; after an interruption, the same with `--resume`
+    -o reranked.trec`; after an interruption, repeat it with `--resume`
 
-    With `--query` and `--lines`, each line is the text of a candidate. Files whose names end in
-    `.gz` are read and written compressed.
+    Files whose names end in `.gz` are read and written compressed.
 
-    Rankings are written in the order of the input, as soon as they are ready. A summary of their
-    statuses, tokens and cost is printed to standard error at the end.
+    Rankings are written in the order of the input, each as soon as it is ready. At the end, a
+    summary of statuses, tokens and cost is printed to standard error.
     """
     output = None if str(output) == "-" else output
     source = RerankInput(file, query, lines, trec)
@@ -243,5 +259,5 @@ def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator
 
 
 def _request(item: InputRequest, context: Any) -> Request:
-    """A request with its own context, else with the shared one."""
+    """A request with its own context, or without one with the shared context."""
     return Request(item.query, item.candidates, context if item.context is None else item.context)

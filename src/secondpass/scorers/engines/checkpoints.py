@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
+from secondpass.scorers.engines.files import skipped_positions
+from secondpass.scorers.engines.padding import Score, padding_fault
 from secondpass.settings import counted
 
 if TYPE_CHECKING:
@@ -130,6 +132,57 @@ def check_read_out(name: str, encoder: Any, prompt: str | None) -> None:
     except Exception as error:
         line = str(error).strip().partition("\n")[0][:200]
         raise ModelLoadError(f"the model {name!r} cannot read pairs: {line}") from error
+
+
+def positions_of(config: Any) -> int | None:
+    """The number of tokens for which a model has positions; None if it is not limited."""
+    config = config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    return None if positions is None else positions - skipped_positions(config.to_dict())
+
+
+_LEARNED = ("position_embeddings.weight", "wpe.weight", "embed_positions.weight")
+"""The ends of the names of vectors of positions that are learned, as of BERT, GPT-2 and OPT."""
+
+
+def learned_positions(model: Any) -> int | None:
+    """As :func:`positions_of`, if each position has a vector, so that no more can be read."""
+    if model is None or not any(name.endswith(_LEARNED) for name, _ in model.named_parameters()):
+        return None
+    return positions_of(model.config)
+
+
+def check_length(name: str, max_length: int | None, positions: int | None) -> None:
+    """Check that a model has a position for each token of the setting ``max_length``."""
+    if max_length is not None and positions is not None and max_length > positions:
+        raise ModelLoadError(
+            f"max_length {max_length} is more than the {positions} positions of the model {name!r}"
+        )
+
+
+def set_padding(name: str, tokenizer: Any, model: Any, score: Score | None, *, exact: bool) -> None:
+    """Have a tokenizer that pads at the left pad at the right, where the model needs that.
+
+    The first token of an encoder would be padding, and learned positions would be counted from it.
+    Of a causal model that is read at the last position, padding at the left is a must: ``score``
+    scores its pairs in one forward pass.
+
+    Raises:
+        ModelLoadError: the model is read at the last position, and its positions are learned and
+            counted from the padding.
+    """
+    if getattr(tokenizer, "padding_side", "right") != "left" or model is None:
+        return
+    is_learned = learned_positions(model) is not None
+    if score is None:
+        is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
+        if is_learned or not is_causal:
+            tokenizer.padding_side = "right"
+    elif is_learned and (fault := padding_fault(score, exact=exact)) is not None:
+        raise ModelLoadError(
+            f"the model {name!r} has scores that depend on the batch, as it is read at the last "
+            f"position and counts positions from the padding: {fault}"
+        )
 
 
 def set_pad_token(name: str, tokenizer: Any, model: Any) -> None:

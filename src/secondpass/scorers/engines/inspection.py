@@ -92,7 +92,7 @@ def _logits(module: Any, tokenizer: Any) -> str:
     """The read-out that sentence-transformers' files declare."""
     ids = [module.true_token_id, module.false_token_id]
     names = [repr(tokenizer.convert_ids_to_tokens(id)) for id in ids if id is not None]
-    return f"the logit of {' minus that of '.join(names)} at the last token"
+    return f"the logit of {' minus the logit of '.join(names)} at the last token"
 
 
 def read_out(family: Family) -> str:
@@ -102,7 +102,7 @@ def read_out(family: Family) -> str:
     assert run is not None
     divide = family.scale.divide
     divided = "" if divide == 1 else f", divided by {divide}"
-    minus = "" if read.minus is None else f" minus that of {read.minus!r}"
+    minus = "" if read.minus is None else f" minus the logit of {read.minus!r}"
     if read.logit is not None:
         place = "first written" if run.model == "seq2seq" else "last"
         return f"the logit of {read.logit!r}{minus} at the {place} token{divided}"

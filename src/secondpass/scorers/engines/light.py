@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import MethodError, ModelLoadError
+from secondpass.scorers.engines.checkpoints import check_length
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
+from secondpass.scorers.engines.padding import padding_fault
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
@@ -30,7 +32,8 @@ class LightModel:
     Raises:
         MissingExtraError: the runtime or the package ``tokenizers`` is not installed.
         TorchOnlyError: the file lacks an input that the model's scores depend on.
-        ModelLoadError: a file cannot be loaded, or does not fit the others.
+        ModelLoadError: a file cannot be loaded, does not fit the others, or has scores that depend
+            on the batch.
     """
 
     takes_instruction = False
@@ -45,11 +48,7 @@ class LightModel:
         max_length: int | None = None,
         remember: int = 0,
     ) -> None:
-        if max_length is not None and files.positions is not None and max_length > files.positions:
-            raise ModelLoadError(
-                f"max_length {max_length} is more than the {files.positions} positions of the "
-                f"model {files.model!r}"
-            )
+        check_length(files.model, max_length, files.positions)
         self.threads = threads or usable_cpus()
         self._max_length = max_length or files.max_length
         self.tokenizer = PairTokenizer(
@@ -90,6 +89,7 @@ class LightModel:
                 f"that {files.weights.name} lacks; `secondpass export` makes one with it"
             )
         self._try_out()
+        self._check_padding(exact=precision == "exact")
 
     def identity(self) -> dict[str, Any]:
         weights = self._files.weights
@@ -146,3 +146,20 @@ class LightModel:
                 f"{self._files.weights.name} of the model {self._files.model!r} cannot score "
                 f"pairs: {reason}"
             ) from error
+
+    def _check_padding(self, *, exact: bool) -> None:
+        """Check that the file reads ``attention_mask`` as the model does."""
+
+        def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
+            return self.run([pair for query, text in pairs for pair in self.prepare(query, [text])])
+
+        try:
+            fault = padding_fault(score, exact=exact)
+        except Exception as error:
+            fault = f"it cannot score pairs of other lengths ({type(error).__name__})"
+        if fault is not None:
+            raise ModelLoadError(
+                f"{self._files.weights.name} of the model {self._files.model!r} has scores that "
+                f"depend on the batch: {fault}; `secondpass export` makes a right one of the "
+                "model's weights, and `backend: torch` runs these"
+            )

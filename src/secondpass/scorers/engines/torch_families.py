@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.checkpoints import (
     SAMPLE,
+    check_length,
     check_vocabulary,
     load_checked,
+    positions_of,
     set_pad_token,
 )
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, token_id
-from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
@@ -113,10 +114,8 @@ class FamilyModel(TorchRunner):
                     _read_both_ways(model)
                 check_vocabulary(name, self.tokenizer, model)
                 set_pad_token(name, self.tokenizer, model)
-                config = model.config.get_text_config()
-                positions = getattr(config, "max_position_embeddings", None)
-                if positions is not None:
-                    positions -= skipped_positions(config.to_dict())
+                positions = positions_of(model.config)
+                check_length(name, options.get("max_length"), positions)
                 self.inputs = FamilyInputs(
                     name,
                     family.input,
@@ -199,7 +198,11 @@ class FamilyModel(TorchRunner):
         return result
 
     def _vectors(self, model: Any, block: Rendered) -> tuple[Tensor, Tensor]:
-        """The projected vectors of the query, of shape (1, size), and of the passages."""
+        """The projected vectors of the query, of shape (1, size), and of the passages.
+
+        Of a query that stands several times in the prompt, the last is read, which follows all
+        passages.
+        """
         import torch
 
         ids = torch.tensor([block.ids], device=next(model.parameters()).device)
@@ -207,7 +210,7 @@ class FamilyModel(TorchRunner):
             input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
         ).last_hidden_state[0]
         query, passage = self._tokens
-        ends = [hidden[ids[0] == token] for token in (query, passage)]
+        ends = [hidden[ids[0] == query][-1:], hidden[ids[0] == passage]]
         for number, matrix in enumerate(self._matrices):
             ends = [(end.relu() if number else end) @ matrix.T for end in ends]
         return ends[0].float(), ends[1].float()

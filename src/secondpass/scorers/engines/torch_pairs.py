@@ -11,14 +11,17 @@ from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import (
     SAMPLE,
+    check_length,
     check_read_out,
     check_vocabulary,
+    learned_positions,
     load_checked,
+    positions_of,
     set_pad_token,
+    set_padding,
 )
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import ModelFacts
-from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_runner import TorchRunner
 from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair
@@ -87,6 +90,9 @@ class TorchModel(TorchRunner):
             check_vocabulary(source.name, encoder.tokenizer, encoder.transformers_model)
             set_pad_token(source.name, encoder.tokenizer, encoder.transformers_model)
             check_read_out(source.name, encoder, prompt)
+            config = getattr(encoder.transformers_model, "config", None)
+            if config is not None:
+                check_length(source.name, options.get("max_length"), positions_of(config))
             return encoder
 
         def load() -> CrossEncoder:
@@ -115,6 +121,17 @@ class TorchModel(TorchRunner):
         encoder.eval()
         self.loaded(encoder, encoder.device)
         self._longest: int = _limited(encoder)
+        self.load(partial(self._set_padding, exact=precision == "exact"))
+
+    def _set_padding(self, *, exact: bool) -> None:
+        def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
+            prepared = [pair for query, text in pairs for pair in self.prepare(query, [text])]
+            return self._predict(prepared)
+
+        reads_last = any(type(module).__name__ == "LogitScore" for module in self.encoder)
+        model = self.encoder.transformers_model
+        read = score if reads_last else None
+        set_padding(self._source.name, self._tokenizer, model, read, exact=exact)
 
     @property
     def takes_instruction(self) -> bool:
@@ -286,14 +303,12 @@ def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:
 def _limited(encoder: CrossEncoder) -> int:
     """Truncate pairs to the positions that the model uses; returns the tokens of a pair.
 
-    The limit of sentence-transformers includes positions that no token has
+    The limit of sentence-transformers may be beyond, and includes positions that no token has
     (:func:`~secondpass.scorers.engines.files.skipped_positions`).
     """
     limit = encoder.max_seq_length
     longest = limit if isinstance(limit, int) else 1 << 30
-    config: Any = getattr(getattr(encoder, "model", None), "config", None)
-    skipped = 0 if config is None else skipped_positions(config.to_dict())
-    if skipped:
-        longest = min(longest, config.max_position_embeddings - skipped)
-        encoder.max_seq_length = longest
+    positions = learned_positions(getattr(encoder, "transformers_model", None))
+    if positions is not None and positions < longest:
+        longest = encoder.max_seq_length = positions
     return longest

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes
-from secondpass.scorers.engines.checkpoints import SAMPLE, check_vocabulary, load_checked
+from secondpass.scorers.engines.checkpoints import (
+    SAMPLE,
+    check_vocabulary,
+    learned_positions,
+    load_checked,
+    set_padding,
+)
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lru import LRU
@@ -115,6 +121,9 @@ class VectorModel(TorchRunner):
                 trust_remote_code=trusted,
             )
             _set_lengths(encoder, query_length, document_length)
+            positions = learned_positions(getattr(encoder, "transformers_model", None))
+            if positions is not None and positions < (encoder.max_seq_length or 1 << 30):
+                encoder.max_seq_length = positions
             return encoder
 
         self.truncated = TruncatedTexts()
@@ -124,6 +133,8 @@ class VectorModel(TorchRunner):
         self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
         self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
+        model = getattr(encoder, "transformers_model", None)
+        set_padding(source.name, self._tokenizer, model, None, exact=precision == "exact")
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
         if longest:  # no batch has fewer texts because they are long
             self.budget = self.batch_size * (3 + longest)

@@ -18,6 +18,7 @@ from llama_index.core.bridge.pydantic import (
     field_serializer,
     field_validator,
 )
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
@@ -25,7 +26,12 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Qu
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
-from llama_index.postprocessor.secondpass.events import Finish, dispatcher, observe
+from llama_index.postprocessor.secondpass.events import (
+    Finish,
+    checked_manager,
+    dispatcher,
+    observe,
+)
 from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
 from llama_index.postprocessor.secondpass.parameters import (
     BESIDE_READY,
@@ -44,12 +50,14 @@ from secondpass.adapters.parameters import (
     check_order,
     whole_number,
 )
+from secondpass.adapters.scores import naming_kept_keys
 from secondpass.concurrency.locks import fork_lock
 from secondpass.config import preset_names
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
 from secondpass.ranking.options import validate
 from secondpass.ranking.ordering import Ordering
 from secondpass.settings import describe
+from secondpass.settings.messages import problems_of
 from secondpass.settings.overrides import without
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
@@ -84,6 +92,15 @@ def _block(owner: Scope, settings: Mapping[str, Any]) -> Iterator[None]:
         _blocks.reset(token)
 
 
+@contextmanager
+def _plain_errors(name: str) -> Iterator[None]:
+    """Raise pydantic's errors about the fields of a class in the words of those of the core."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ConfigurationError(problems_of(error, lambda _key: ""), name) from None
+
+
 class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     """Reranks nodes: best first, none lost, with a report.
 
@@ -93,9 +110,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     The returned nodes are copies. Their scores fall with rank, so that components that sort by
     score keep the order. ``rerank_score``, ``rerank_final_score``, ``retrieval_score``,
-    ``rerank_rank``, ``rerank_status`` and, if there are any, ``rerank_span``, ``rerank_spread`` and
-    ``rerank_probability`` are added to their metadata and kept out of the texts for language models
-    and embeddings.
+    ``rerank_rank``, ``rerank_status`` and, if there are any, ``rerank_span``, ``rerank_spread``,
+    ``rerank_probability`` and ``rerank_terms`` are added to their metadata and kept out of the
+    texts for language models and embeddings.
 
     The parameters from ``top_n`` to ``strict`` override settings of a preset or a file; None: as
     configured. They are an error if a mapping or a Reranker has the same setting, and if the method
@@ -130,13 +147,12 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         keep_retrieval_score: whether ``retrieval_score`` is added.
         llm: the language model, instead of that of the configuration, which then need not have one.
             It is never serialised: pass it to ``from_json`` again.
-        callback_manager: receives an event for each reranking.
+        callback_manager: receives an event for each reranking; None: nothing does.
 
     Raises:
         ConfigurationError: the configuration is wrong or conflicts with an argument, or an argument
-            is unknown; the message names the nearest parameter.
+            is of the wrong kind or unknown; the message names the nearest parameter.
         MissingExtraError: no method of the configuration has the packages that it needs.
-        ValidationError: an argument is of the wrong kind.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
@@ -223,12 +239,15 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             values["cross_encoder_kwargs"] = dict(cross_encoder_kwargs)
         values["order"] = dict(order) if isinstance(order, Mapping) else order
         # Checked before pydantic, which would wrap errors of the core.
+        if "callback_manager" in fields:
+            fields["callback_manager"] = checked_manager(fields["callback_manager"])
         fixed = self.PARAMETERS.fixed_by(reranker)
         for name in self.PARAMETERS.per_call:
             self.PARAMETERS.check_free(name, values[name], fixed)
         core = resolved(reranker, self.PARAMETERS, values)
         check_order(values["order"], core)
-        super().__init__(**values, **fields)
+        with _plain_errors(type(self).__name__):
+            super().__init__(**values, **fields)
         check_depth(self.depth, core)
         check_floor("similarity_cutoff", self.similarity_cutoff, core)
         self._reranker = core
@@ -241,6 +260,11 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         cls.PARAMETERS.check_free(str(info.field_name), value, fixed)
         return value
 
+    @field_validator("callback_manager", mode="before")
+    @classmethod
+    def _manager(cls, value: object) -> CallbackManager:
+        return checked_manager(value)
+
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         # An LLM's repr may hold its key, and so may a mapping.
         yield "reranker", self.reranker if isinstance(self.reranker, str) else self._reranker
@@ -252,17 +276,16 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     def __setattr__(self, name: str, value: Any) -> None:
         field = type(self).model_fields.get(name)
         if field is not None and field.frozen:
-            # pydantic's own error would show the value, which may be a key.
-            raise ValidationError.from_exception_data(
-                type(self).__name__,
-                [{"type": "frozen_field", "loc": (name,), "input": None}],
-                hide_input=True,
-            )
+            message = "can't be changed after construction; make a new postprocessor"
+            raise ConfigurationError([Problem((name,), message)], type(self).__name__)
         if name == "order":
             check_order(value, self._reranker)
         if name == "similarity_cutoff":
             check_floor(name, value, self._reranker)
-        super().__setattr__(name, value)
+        if field is None and not (name.startswith("_") or hasattr(type(self), name)):
+            raise ConfigurationError(self.PARAMETERS.unknown([name]), type(self).__name__)
+        with _plain_errors(type(self).__name__):
+            super().__setattr__(name, value)
 
     @classmethod
     def class_name(cls) -> str:
@@ -416,6 +439,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         self, nodes: Sequence[NodeWithScore], ranking: Ranking, finish: Finish
     ) -> tuple[list[NodeWithScore], Report]:
         prefix = self.metadata_prefix
+        ranking = naming_kept_keys(ranking, prefix, "metadata_prefix")
         omitted = None if self.keep_retrieval_score else f"{prefix}retrieval_score"
         copies = ranked(nodes, ranking, prefix, omitted)
         finish(copies, ranking.report)

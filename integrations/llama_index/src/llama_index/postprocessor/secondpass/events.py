@@ -17,7 +17,9 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from llama_index.postprocessor.secondpass.nodes import snapshot
-from secondpass import Report, RerankError
+from secondpass import ConfigurationError, Report, RerankError
+from secondpass.errors import Problem
+from secondpass.settings import describe
 
 dispatcher = get_dispatcher(__name__)
 
@@ -37,6 +39,16 @@ class SecondPassReportEvent(BaseEvent):
         return "SecondPassReportEvent"
 
 
+def checked_manager(value: object) -> CallbackManager:
+    """A callback manager; None, which other postprocessors take as well, stands for a new one."""
+    if value is None:
+        return CallbackManager()
+    if not isinstance(value, CallbackManager):  # the class itself accepts anything
+        message = f"give a CallbackManager or None, not {describe(value)}"
+        raise ConfigurationError([Problem(("callback_manager",), message)])
+    return value
+
+
 Finish: TypeAlias = Callable[[list[NodeWithScore], Report], None]
 
 
@@ -50,15 +62,17 @@ def observe(
     model: str,
 ) -> Iterator[Finish]:
     """Send the events of a reranking: start, report and end. What is yielded takes the result."""
-    # Handlers may keep the nodes, so they get copies that other components do not write to.
-    kept = snapshot if manager.handlers or _has_handlers() else list
+    if not (manager.handlers or _has_handlers()):  # making the events takes time for each node
+        yield lambda _ranked, _report: None
+        return
     results: list[NodeWithScore] = []
 
     def finish(ranked: list[NodeWithScore], report: Report) -> None:
-        results.extend(kept(ranked))
+        results.extend(snapshot(ranked))
         dispatcher.event(SecondPassReportEvent(report=report.to_dict()))
 
-    payload_nodes = kept(nodes)
+    # Handlers may keep the nodes, so they get copies that other components do not write to.
+    payload_nodes = snapshot(nodes)
     start = ReRankStartEvent(query=query, nodes=payload_nodes, top_n=top_n, model_name=model)
     dispatcher.event(start)
     payload: dict[str, Any] = {

@@ -12,7 +12,7 @@ from llama_index.core.llms import LLM
 
 from llama_index.postprocessor.secondpass.llm import OwnedLLM
 from secondpass import ConfigurationError, Reranker
-from secondpass.adapters.parameters import Parameters
+from secondpass.adapters.parameters import NO_EQUIVALENT, Parameters
 from secondpass.config import resolve
 from secondpass.errors import Problem, with_article
 from secondpass.settings.overrides import Override
@@ -20,26 +20,35 @@ from secondpass.settings.registry import dump_part
 
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
 """Parameters that can be used with a ready Reranker that does not set them."""
-_NONE = "there is no equivalent; leave it out"
 _PROMPT = "call update_prompts({'instruction_prompt': …})"
 INSTEAD = {
     **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
     "format_node_batch_fn": "use metadata_mode=, or write {'render': {…}}",
-    "raise_on_structured_prediction_failure": "use strict=",
+    **dict.fromkeys(
+        ("raise_on_structured_prediction_failure", "raise_on_error"),
+        "use strict=",
+    ),
+    "gpt_model": "pass the language model as llm=, to {'method': {'type': 'listwise', …}}",
+    "max_concurrency": "write {'limits': {'concurrency': …}}",
+    "provider": "write {'method': {'type': 'decisions', 'api': 'systemone'}} for TypeSafe",
+    "tokenizer": "leave it out; late_interaction, which takes the place of ColbertRerank, and "
+    "cross_encoder use the tokenizer of their model",
+    "timeout_s": "write {'method': {'type': 'decisions', 'timeout': …}}",
     "verbose": "leave it out; rerank_nodes returns a report",
-    "mode": "use metadata_mode=",
+    "mode": "use metadata_mode=; JevRerank's is the question of {'method': {'type': 'decisions'}}",
     "use_fp16": "write {'method': {'type': 'cross_encoder', 'precision': 'float16'}}",
     "query_instruction": "write {'render': {'query_prefix': …}}",
     "text_instruction": "write {'render': {'prefix': …}}",
     "window_size": "use choice_batch_size=, or write {'method': {'type': 'listwise', 'window': …}}",
     **dict.fromkeys(
         (
-            *("parse_choice_select_answer_fn", "document_relevance_list_cls", "tokenizer"),
-            *("truncate_text", "context_size", "prompt_mode", "num_gpus", "use_azure_openai"),
+            *("parse_choice_select_answer_fn", "document_relevance_list_cls"),
+            *("context_size", "prompt_mode", "num_gpus", "use_azure_openai"),
             *("num_few_shot_examples", "few_shot_file", "use_logits", "use_alpha"),
-            "variable_passages",
+            *("variable_passages", "http_client", "httpx_client", "httpx_async_client"),
+            "confidence_threshold",
         ),
-        _NONE,
+        NO_EQUIVALENT,
     ),
 }
 """Parameter of LlamaIndex's own rerankers -> what to do instead."""

@@ -11,7 +11,7 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
-from secondpass.adapters.parameters import PATHS, Parameters, plain_number
+from secondpass.adapters.parameters import NO_EQUIVALENT, PATHS, Parameters, plain_number
 from secondpass.errors import Problem, with_article
 from secondpass.settings import OptionalVariables
 from secondpass.settings.overrides import Override
@@ -32,9 +32,7 @@ INSTEAD = {
     **dict.fromkeys(("api_base_url", "url"), _BASE_URL),
     "cache_dir": "write {'method': {'type': 'cross_encoder', 'cache_folder': …}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
-    **dict.fromkeys(
-        ("extra_parameters", "max_tokens_per_doc", "truncate", "truncation_direction"), _OPTIONS
-    ),
+    **dict.fromkeys(("extra_parameters", "max_tokens_per_doc", "truncation_direction"), _OPTIONS),
     **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
     **dict.fromkeys(
         ("meta_field", "weight", "ranking_mode", "sort_order", "missing_meta", "meta_value_type"),
@@ -43,9 +41,9 @@ INSTEAD = {
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
     "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit words keep a "
     "LostInTheMiddleRanker after this ranker",
-    **dict.fromkeys(
-        ("parallel", "retry_status_codes", "use_grpc"), "there is no equivalent; leave it out"
-    ),
+    "calibration_factor": "write {'probabilities': {'slope': …, 'intercept': 0}} and leave out "
+    "scale_score=; rerank_probability in meta is the probability",
+    **dict.fromkeys(("parallel", "retry_status_codes", "use_grpc"), NO_EQUIVALENT),
 }
 """Parameter of Haystack's own rankers -> what to do instead."""
 

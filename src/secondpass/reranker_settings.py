@@ -1,0 +1,48 @@
+"""The settings of rerankers as keyword arguments, for type checkers.
+
+Their defaults and constraints are those of the constructor of :class:`secondpass.Reranker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict
+
+from secondpass.asking.response_cache import ResponseCache
+from secondpass.limits import Limits
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.floors import Floor, Probabilities
+from secondpass.ranking.ordering import Ordering
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.when import When
+from secondpass.ranking.windows import Passages
+
+
+class ChangeableSettings(TypedDict, total=False):
+    """Keyword arguments of ``Reranker.changed``."""
+
+    depth: int | None
+    blend: Blend | Mapping[str, Any] | None
+    floor: Floor | Mapping[str, Any] | float | None
+    probabilities: Probabilities | Mapping[str, Any] | None
+    order: Ordering | Mapping[str, Any] | str | None
+    orders: Mapping[str, Ordering | Mapping[str, Any] | str | None] | None
+    when: When | Mapping[str, Any] | None
+    render: Rendering | Mapping[str, Any] | None
+    passages: Passages | Mapping[str, Any] | None
+    limits: Limits | Mapping[str, Any] | None
+    cache: ResponseCache | Mapping[str, Any] | PathLike[str] | str | None
+    top_k: int | None
+    tail: Literal["keep", "drop"]
+    dedupe: bool
+    candidate_multiplier: int | None
+    strict: bool
+    log_level: Literal["debug", "info", "warning", "error"]
+
+
+class RerankerSettings(ChangeableSettings, total=False):
+    """Keyword arguments of ``Reranker.from_preset``, beside the name."""
+
+    method: Any
+    fallback: Sequence[Any]
