@@ -113,6 +113,9 @@ class LightModel:
             "truncates_left": self._files.truncates_left,
         }
 
+    def knows(self, word: str) -> bool:
+        return self.tokenizer.knows(word)
+
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
         return self.tokenizer.pairs(query, passages)
 
@@ -158,7 +161,7 @@ class LightModel:
         except Exception as error:
             fault = f"it cannot score pairs of other lengths ({type(error).__name__})"
         if fault is not None:
-            raise ModelLoadError(
+            raise ModelLoadError.final(
                 f"{self._files.weights.name} of the model {self._files.model!r} has scores that "
                 f"depend on the batch: {fault}; `secondpass export` makes a right one of the "
                 "model's weights, and `backend: torch` runs these"

@@ -110,6 +110,17 @@ class PairTokenizer:
         self._queries: LRU[Any, _Tokens] = LRU(16)
         self.truncated = TruncatedPairs()
 
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary knows a word, and not only its letters."""
+        encoding = self._tokenizer.encode(word, add_special_tokens=False)
+        unknown = getattr(self._tokenizer.model, "unk_token", None)
+        # Of a part that a Unigram model does not know, the token is the part itself.
+        known = all(
+            token != unknown and self._tokenizer.token_to_id(token) == number
+            for token, number in zip(encoding.tokens, encoding.ids, strict=True)
+        )
+        return known and are_more_than_letters(word, len(encoding.ids))
+
     def pairs(self, query: str, passages: Sequence[str]) -> list[Pair]:
         """The tokens of each pair."""
         (query_tokens,) = self._tokens([query], self._queries)
@@ -257,6 +268,13 @@ class PairTokenizer:
         if not self._truncates_left:
             return np.concatenate([ids[: count - tail], ids[end:]]) if tail else ids[:count]
         return np.concatenate([ids[:head], ids[end - (count - head - tail) : end], ids[end:]])
+
+
+def are_more_than_letters(word: str, tokens: int) -> bool:
+    """Whether so many tokens of a word are no single letters, which many vocabularies of other
+    languages have.
+    """
+    return 0 < tokens <= ((len(word) + 1) // 2 if word.isascii() else len(word))
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, tok
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.engines.torch_texts import knows
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.families import Scale
 from secondpass.scorers.hub import HubModel
@@ -140,6 +141,9 @@ class FamilyModel(TorchRunner):
         self.loaded(model, next(model.parameters()).device)
 
     # ------------------------------------------------------------------ pairs
+
+    def knows(self, word: str) -> bool:
+        return knows(self.tokenizer, word)
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
