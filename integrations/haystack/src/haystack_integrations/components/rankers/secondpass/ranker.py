@@ -196,7 +196,7 @@ class SecondPassRanker:
             and the `spans` of it that are there.
         :param token_counter:
             A function that returns the number of tokens of a text, or a list of them. `None`
-            assumes one for every 3 bytes, which is rarely too few.
+            takes an estimate that is rarely too low.
         :param meta_prefix:
             Prefix of each metadata key that is added.
         :param raise_on_failure:
