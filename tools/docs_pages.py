@@ -253,6 +253,7 @@ def sections() -> dict[str, list[Part]]:
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
+        "Terms": [*_registered("terms", "an entry of `terms`.")],
         "Orderings": [
             *_registered("orderings", "`order:`, or an entry of `orders`."),
             Part("cap", Cap, "`cap:` of `diverse`."),
@@ -408,7 +409,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/server.md": (
         "Serving",
         "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass "
-        "mcp`, packing and the export of models.",
+        "mcp` and the export of models.",
         ("secondpass_server",),
     ),
     "api/adapters.md": (

@@ -15,6 +15,7 @@ from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.fusion import fuse
 from secondpass.ranking.observers import observe
+from secondpass.ranking.packing import Packed, Source
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
 from secondpass.types import (
@@ -47,6 +48,7 @@ __all__ = [
     "MissingExtraError",
     "ModelLoadError",
     "NotSerializableError",
+    "Packed",
     "PlannedStage",
     "Problem",
     "Ranked",
@@ -57,6 +59,7 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Skipped",
+    "Source",
     "StoreError",
     "Stored",
     "Threshold",

@@ -30,5 +30,10 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
         "tiers": "secondpass.ranking.ordering:Tiers",
         "lost_in_the_middle": "secondpass.ranking.ordering:LostInTheMiddle",
     },
+    "terms": {
+        "recency": "secondpass.ranking.terms:Recency",
+        "number": "secondpass.ranking.terms:Number",
+        "value": "secondpass.ranking.terms:Value",
+    },
     "contexts": {"project": "secondpass.prompts.context:ProjectContext"},
 }

@@ -30,7 +30,7 @@ from secondpass.questions import (
     Turn,
     Windows,
 )
-from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, ScoreKind
+from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, Piece, ScoreKind
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -250,6 +250,7 @@ class Judgement:
         spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without one.
         order_scores: what decides the order in place of ``scores``, which are reported and compared
             with thresholds; a finite float wherever there is a score. None: ``scores`` decide.
+        pieces: see :attr:`secondpass.types.Ranked.pieces`; None for texts without any.
     """
 
     scores: Sequence[float | None]
@@ -263,6 +264,7 @@ class Judgement:
     spans: Sequence[Span | None] | None = None
     spreads: Sequence[float | None] | None = None
     order_scores: Sequence[float | None] | None = None
+    pieces: Sequence[Sequence[Piece] | None] | None = None
 
 
 class Method(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError
-from secondpass.types import Issue
+from secondpass.types import Issue, Piece
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -212,6 +212,8 @@ class ListScores:
             for each that has a score. Then ``scores``, which are reported and compared with
             thresholds, need not depend on the list. None orders by ``scores``.
         known, encoded: number of documents whose encoding was kept, and that were encoded.
+        pieces: (start, stop, score) of each part of each document that was scored, in the order of
+            the document and without overlap; None for those without. Not of windows.
     """
 
     scores: Sequence[Any]
@@ -221,6 +223,7 @@ class ListScores:
     order_scores: Sequence[Any] | None = None
     known: int = 0
     encoded: int = 0
+    pieces: Sequence[Sequence[Piece] | None] | None = None
 
 
 @dataclass(slots=True)
@@ -232,7 +235,7 @@ class RawScores:
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
-        issues, original, spans, order_scores, known, encoded: see :class:`ListScores`.
+        issues, original, spans, order_scores, known, encoded, pieces: see :class:`ListScores`.
     """
 
     values: list[Any]
@@ -245,6 +248,7 @@ class RawScores:
     order_scores: Sequence[Any] | None = None
     known: int = 0
     encoded: int = 0
+    pieces: Sequence[Sequence[Piece] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, cho
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import RENDERING, Rendering
 from secondpass.ranking.result import Ranking
+from secondpass.ranking.terms import TERMS, Term
 from secondpass.ranking.when import WHEN, When
 from secondpass.ranking.windows import PASSAGES, Passages
 from secondpass.settings import (
@@ -98,6 +99,7 @@ class Reranker:
             score, or a Floor; scored candidates below it are dropped. Not for scores that are
             ranks.
         probabilities: maps rerank scores to probabilities of relevance.
+        terms: what else counts, such as the age of a candidate, added to the scores.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
@@ -126,6 +128,7 @@ class Reranker:
         blend: Annotated[Blend | Mapping[str, Any] | None, BLEND] = None,
         floor: Annotated[Floor | Mapping[str, Any] | float | None, FLOOR] = None,
         probabilities: Annotated[Probabilities | Mapping[str, Any] | None, PROBABILITIES] = None,
+        terms: Annotated[Sequence[Term | Mapping[str, Any]], TERMS] = (),
         order: Annotated[Ordering | Mapping[str, Any] | str | None, CHOSEN_ORDERING] = None,
         orders: Mapping[str, Annotated[Ordering | Mapping[str, Any] | str | None, ORDERING]]
         | None = None,
@@ -147,6 +150,7 @@ class Reranker:
         self.method: Method = method
         self.depth, self.blend = depth, built(blend)
         self.floor, self.probabilities = built(floor), built(probabilities)
+        self.terms = cast("tuple[Term, ...]", terms)
         named = cast("Mapping[str, Ordering | None] | None", orders)
         self.orders = None if named is None else MappingProxyType(named)
         self.order = chosen_ordering(built(order), named)
@@ -278,6 +282,8 @@ class Reranker:
             target: seconds in which each of them should end, in place of ``limits.target``.
             strict: whether to raise RerankError unless each candidate of the head that can be
                 shown was scored.
+            now: the time for ``terms``: ISO 8601 (UTC without an offset), a date or time of
+                ``datetime``, or seconds since 1970. Without it, the clock is read once a call.
 
         Returns:
             Every candidate once, best first, without those that ``report.left_out`` lists.
@@ -534,18 +540,7 @@ class Reranker:
         await in_thread(self.close)
 
     def _settings(self, options: CallOptions) -> PassSettings:
-        return PassSettings(
-            stages=self._stages,
-            render=self.render,
-            passages=self.passages,
-            depth=self.depth,
-            top_k=self.top_k,
-            order=self.order,
-            tail=self.tail,
-            dedupe=self.dedupe,
-            strict=self.strict,
-            when=self.when,
-        ).override(options, self.orders)
+        return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}

@@ -42,6 +42,12 @@ DEGRADED_WORDS: Mapping[DegradedBy, str] = {
 }
 
 
+Piece: TypeAlias = tuple[int, int, float]
+"""A part of a text, such as a sentence, and how well it matches: (start, stop, score).
+
+start and stop are in characters. The scores of a list of texts can be compared with each other, and
+with nothing else."""
+
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the name of a piece of work, the number of steps done, and their total; None where
 the total is unknown."""
@@ -83,13 +89,17 @@ class Ranked:
         status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
-            or that score if the report is ``unchanged``. None if there is none.
+            either with the terms added, or the retrieval score if the report is ``unchanged``. None
+            if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
-            ``span``, ``spread`` and ``probability`` if this or an earlier pass has them.
+            ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
         span: (start, stop) of the best part of the text, in characters; None if none is stated.
         spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
         probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
+        terms: what was added to its score, 0 to 1, by the field of each of ``terms``; None without.
+        pieces: the parts of the text that were scored, in its order, without overlap; empty if the
+            method scores texts only as a whole.
     """
 
     rank: int
@@ -103,6 +113,8 @@ class Ranked:
     span: tuple[int, int] | None = None
     spread: float | None = None
     probability: float | None = None
+    terms: Mapping[str, float] | None = field(default=None, repr=False)
+    pieces: Sequence[Piece] = field(default=(), repr=False)
 
     @property
     def id(self) -> str | int | None:

@@ -1,4 +1,4 @@
-"""Serving a reranker: HTTP (:func:`create_app`), MCP, packing for a prompt, exporting models."""
+"""Serving a reranker: HTTP (:func:`create_app`), MCP, exporting models."""
 
 from __future__ import annotations
 
@@ -12,28 +12,21 @@ if TYPE_CHECKING:
     from secondpass_server.http.application import create_app
     from secondpass_server.http.settings import ServerSettings
     from secondpass_server.mcp.tools import ToolLimits, create_server
-    from secondpass_server.packing import Packed, Source, pack
 
 _MODULES = {
-    "Packed": "packing",
     "ServerSettings": "http.settings",
-    "Source": "packing",
     "ToolLimits": "mcp.tools",
     "create_app": "http.application",
     "create_server": "mcp.tools",
     "export": "exporting.export",
-    "pack": "packing",
 }
 
 __all__ = [
-    "Packed",
     "ServerSettings",
-    "Source",
     "ToolLimits",
     "create_app",
     "create_server",
     "export",
-    "pack",
 ]
 
 

@@ -143,7 +143,7 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
 def test_names_of_something_else_say_what_to_type(secondpass, name, use):
     told = secondpass("doctor", name)
     assert (told.code, told.out) == (1, "")
-    assert f"MODEL: {name!r} is no folder and no model of the hub; {use}" in told.err
+    assert f"MODEL: {name!r} is no folder and no model at Hugging Face; {use}" in told.err
 
 
 def test_a_folder_may_have_the_name_of_a_preset(secondpass, tmp_path, monkeypatch):

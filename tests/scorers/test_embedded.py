@@ -135,7 +135,9 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     now = [100.0]
     scorer = EmbeddedScorer(threads=1)
     scorer.warm_up()
-    batches = [[(0, index, SimpleNamespace(span=None, known=False))] for index in range(10)]
+    batches = [
+        [(0, index, SimpleNamespace(span=None, pieces=(), known=False))] for index in range(10)
+    ]
 
     def read(requests, deadline):
         for batch in batches:

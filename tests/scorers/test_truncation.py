@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sampling import examples
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.minilm import load_tokenizer
-from secondpass.scorers.truncation import Shortener, span_before
+from secondpass.scorers.truncation import Shortener, pieces_before
 
 TOKENS = 8
 """Small, so that small texts are longer than what is used of them."""
@@ -78,8 +78,8 @@ def test_tokens_are_found_in_the_text_before(tokenizer, text, block):
         patch.setattr("secondpass.scorers.truncation._BLOCK", block)
         shortened = Shortener(tokenizer, TOKENS)(text)
     before, after = (tokenizer.encode(whole).offsets[1:-1] for whole in (text, shortened))
-    spans = [span_before(text, shortened, span) for span in after]
-    for (start, stop), (first, end) in zip(spans, before, strict=True):
+    parts = [pieces_before(text, shortened, [(*span, 0.5)])[0] for span in after]
+    for (start, stop, _), (first, end) in zip(parts, before, strict=True):
         assert start < stop
         # The tokenizer reorders marks, and reports the place of another mark of the same character.
         assert start == first or are_marks(text[min(start, first) : max(start, first)])

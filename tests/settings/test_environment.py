@@ -161,7 +161,7 @@ def test_a_wrong_default_is_named_as_such():
 
 def test_foreign_settings_are_complete():
     """Every setting that takes any mapping is listed."""
-    for family in ("methods", "llms", "orderings", "contexts"):
+    for family in ("methods", "llms", "terms", "orderings", "contexts"):
         for name in registry.names(family):
             properties = model_of(registry.kind(family, name)).model_json_schema()["properties"]
             for key, part in properties.items():

@@ -50,7 +50,7 @@ def test_a_broken_package_is_named(register):
     assert "added" in str(config.json_schema())
 
 
-@pytest.mark.parametrize("family", ["methods", "llms", "orderings", "contexts"])
+@pytest.mark.parametrize("family", ["methods", "llms", "terms", "orderings", "contexts"])
 def test_built_in_kinds_are_configurable(family):
     for name in registry.names(family):
         cls = registry.kind(family, name)

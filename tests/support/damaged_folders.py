@@ -273,7 +273,7 @@ def traced(wrap=None, names=("input_ids", "attention_mask", "token_type_ids"), l
         model = AutoModelForSequenceClassification.from_pretrained(
             folder, attn_implementation="eager"
         ).eval()
-        module = Traced(model, names, wrap)
+        module = traced_module(model, names, wrap)
         path = folder / "onnx" / "model.onnx"
         path.parent.mkdir(exist_ok=True)
         example = torch.ones(2, length, dtype=torch.long)
@@ -294,7 +294,7 @@ def traced(wrap=None, names=("input_ids", "attention_mask", "token_type_ids"), l
     return damage
 
 
-def Traced(model, names, wrap):
+def traced_module(model, names, wrap):
     import torch
 
     class Module(torch.nn.Module):

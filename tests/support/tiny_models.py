@@ -39,7 +39,7 @@ def once(write):
 
 
 @once
-def write_classifier(folder, *, labels=1, seed=0):
+def write_classifier(folder, *, labels=1, seed=0, positions=64):
     """A BERT sequence classifier, as cross-encoders are stored."""
     import torch
     from tokenizers import BertWordPieceTokenizer
@@ -49,10 +49,10 @@ def write_classifier(folder, *, labels=1, seed=0):
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(WORDS), max_position_embeddings=64, num_labels=labels, **TINY
+        vocab_size=len(WORDS), max_position_embeddings=positions, num_labels=labels, **TINY
     )
     BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=64)
+    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=positions)
     tokenizer.save_pretrained(folder)
     # Transformers 5 passes over the file of words, so that every word would be unknown.
     words = {word: index for index, word in enumerate(WORDS)}

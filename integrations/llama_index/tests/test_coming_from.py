@@ -172,7 +172,7 @@ def about_cats() -> list[NodeWithScore]:
 @pytest.fixture(scope="module", params=[0, 1])
 def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("models") / f"classifier{request.param}"
-    return str(write_classifier(folder, seed=request.param))
+    return str(write_classifier(folder, seed=request.param, positions=512))
 
 
 @pytest.mark.parametrize("top_n", [1, 3, 7])

@@ -21,6 +21,7 @@ KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", 
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
+TERMS_KEY = "rerank_terms"
 _STEP = 1e-7
 """Difference of served scores that keeps two documents in order, also in single precision; for
 scores of 1 and beyond, twice as much of the score."""
@@ -153,10 +154,11 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
         None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
-        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats). The last
-        three are absent if there is none, and None if only an earlier pass had one.
+        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats), and
+        ``rerank_terms`` (by field, floats). The last four are absent if there is none, and None if
+        only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span, spread, probability = _names(prefix)
+    score, final, retrieved, rank, status, span, spread, probability, terms = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -170,6 +172,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         added[spread] = item.spread
     if item.probability is not None or probability in metadata:
         added[probability] = item.probability
+    if item.terms is not None or terms in metadata:
+        added[terms] = item.terms and {**item.terms}
     if added.keys().isdisjoint(metadata):
         return added
     if status not in metadata:
@@ -188,6 +192,7 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         span: (list, NoneType),
         spread: (float, NoneType),
         probability: (float, NoneType),
+        terms: (dict, NoneType),
     }
     return {
         name: value
@@ -231,4 +236,4 @@ def naming_kept_keys(ranking: Ranking, prefix: str, parameter: str) -> Ranking:
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY, TERMS_KEY))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from secondpass.asking.scheduler import PartialList, PartialScores, scoring_deadline_error
-from secondpass.effects import ListScores, Span
+from secondpass.effects import ListScores
 from secondpass.errors import MethodError, with_article
-from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_span
+from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_pieces, to_span
 from secondpass.settings import counted
 from secondpass.types import Issue
+
+T = TypeVar("T")
 
 
 class BatchScores:
@@ -175,9 +177,10 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
     if result.original is not None and original is None:
         message = "the scorer's weight of the original order is not a number from 0 to 1"
         issues.append(Issue("original_invalid", message))
-    spans = None if result.spans is None else _read_spans(result.spans, lengths, issues)
-    counts = [_count(number, count) for number in (result.known, result.encoded)]
-    return ListScores(scores, issues, original, spans, order, *counts)
+    spans = _read_parts(result.spans, lengths, issues, to_span, name="spans")
+    pieces = _read_parts(result.pieces, lengths, issues, to_pieces, name="pieces")
+    known, encoded = (_count(number, count) for number in (result.known, result.encoded))
+    return ListScores(scores, issues, original, spans, order, known, encoded, pieces)
 
 
 def _count(number: object, most: int) -> int:
@@ -185,19 +188,30 @@ def _count(number: object, most: int) -> int:
     return number if isinstance(number, int) and 0 <= number <= most else 0
 
 
-def _read_spans(
-    spans: object, lengths: Sequence[int], issues: list[Issue]
-) -> list[Span | None] | None:
+def _read_parts(
+    parts: object,
+    lengths: Sequence[int],
+    issues: list[Issue],
+    read_part: Callable[[Any, int], T | None],
+    *,
+    name: str,
+) -> list[T | None] | None:
+    """The spans or pieces of each document; None for one whose value is wrong."""
+    if parts is None:
+        return None
     try:
-        values = to_list(spans, len(lengths))
+        values = to_list(parts, len(lengths))
     except MethodError:
-        message = f"the scorer did not return {counted(len(lengths), 'span')}"
+        message = f"the scorer did not return {name} for {counted(len(lengths), 'document')}"
         issues.append(Issue("span_invalid", message))
         return None
-    read = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
+    read = [
+        None if value is None else read_part(value, size)
+        for value, size in zip(values, lengths, strict=True)
+    ]
     pairs = enumerate(zip(values, read, strict=True))
-    if wrong := [index for index, (value, span) in pairs if value is not None and span is None]:
-        message = "spans of these are not (start, stop) within the text"
+    if wrong := [index for index, (value, part) in pairs if value is not None and part is None]:
+        message = f"{name} of these are not parts of the text, in its order"
         issues.append(Issue("span_invalid", message, tuple(wrong)))
     return read
 

@@ -338,7 +338,7 @@ class _Slice:
         raw.values.extend(result.scores)
         raw.issues, raw.original, raw.spans = result.issues, result.original, result.spans
         raw.order_scores = result.order_scores
-        raw.known, raw.encoded = result.known, result.encoded
+        raw.known, raw.encoded, raw.pieces = result.known, result.encoded, result.pieces
         if error is None:
             return
         # If the original order is kept, it does not matter which texts have no score.

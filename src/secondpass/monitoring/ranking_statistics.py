@@ -67,7 +67,7 @@ def ranking_statistics(trace: Trace) -> dict[str, float]:
         values["rerank.deviation"] = math.dist(reranked, [mean] * count) / math.sqrt(count)
         values["rerank.ties"] = _tied(reranked) / count if len(set(reranked)) < count else 0.0
         _add_moves(values, scored, order, len(trace.status))
-    if trace.blend is not None:
+    if trace.blend is not None or trace.terms is not None:
         _summarize(values, "final", sorted([final[position] for position in order]))
     _add_stages(values, trace, scored)
     return values

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.ranking.floors import FloorOn
 from secondpass.ranking.outcome import Trace, failed
+from secondpass.ranking.terms import UnitScale
 from secondpass.settings import describe, suggestion
 from secondpass.types import (
     DEGRADED_WORDS,
@@ -48,6 +50,29 @@ class BlendTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedTerms:
+    """How a score and terms gave a final score.
+
+    ``final = (score + Σ weight * value) / (1 + Σ weight)``, over ``values``.
+
+    Attributes:
+        before: the score before terms, which a threshold on the final score is compared with.
+        scale: how it became 0 to 1: ``none``: as it is (of a grade, its place on the scale);
+            ``sigmoid``; ``minmax``: by the lowest and highest of this list, so that it says nothing
+            about other lists.
+        score: that, 0 to 1.
+        values: of the candidate, 0 to 1, by field.
+        weights: by field.
+    """
+
+    before: float
+    scale: UnitScale
+    score: float
+    values: Mapping[str, float]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a candidate has its rank, or why it was left out. Holds no text of query and candidate.
 
@@ -70,6 +95,7 @@ class Explanation:
         order_score: what the method orders this list by, if that is another score; else None.
         stage_scores: those of the stages of a cascade.
         blend: how the two scores were mixed; None if the final score is the method's alone.
+        terms: what was added to its score; None if nothing was.
         final_score: what candidates are sorted by.
         floor: the threshold that the scores had to reach; None if there was none.
         floor_on: what it was compared with: ``final`` or ``rerank``; None without a threshold.
@@ -100,6 +126,7 @@ class Explanation:
     order_score: float | None
     stage_scores: tuple[float, ...]
     blend: BlendTerms | None
+    terms: AddedTerms | None
     final_score: float | None
     floor: float | None
     floor_on: FloorOn | None
@@ -137,12 +164,7 @@ class Explanation:
         if len(self.stage_scores) > 1:
             scores = ", ".join(f"{score:.6g}" for score in self.stage_scores)
             yield "stages", f"{scores}, first stage first"
-        if self.blend is not None:
-            yield "blended", self._blended(self.blend)
-        compared = self.rerank_score if self.floor_on == "rerank" else self.final_score
-        if self.floor is not None and compared is not None:
-            relation = "below" if compared < self.floor else "at least"
-            yield "floor", f"{self.floor_on} score {compared:.6g} is {relation} {self.floor:g}"
+        yield from self._lines_about_final_score()
         if self.rank_before_order is not None:
             same = self.rank_before_order == self.rank
             moved = "and stays there" if same else f"moved by {self.order}"
@@ -165,6 +187,16 @@ class Explanation:
             positions = ", ".join(map(str, self.same_id))
             yield "same id", f"input positions {positions}"
 
+    def _lines_about_final_score(self) -> Iterator[tuple[str, str]]:
+        if self.blend is not None:
+            yield "blended", self._blended(self.blend)
+        compared = self.rerank_score if self.floor_on == "rerank" else self._before_terms
+        if self.floor is not None and compared is not None:
+            relation = "below" if compared < self.floor else "at least"
+            yield "floor", f"{self.floor_on} score {compared:.6g} is {relation} {self.floor:g}"
+        if self.terms is not None:
+            yield "terms", self._sum(self.terms)
+
     def _why_not_scored(self) -> str:
         if self.left_out == "duplicate":
             return "another candidate with this id was"
@@ -181,13 +213,27 @@ class Explanation:
         reason = "missing from the method's answer" if missing else "no text, or it was declined"
         return f"{reason}; it keeps its order after the scored ones"
 
+    @property
+    def _before_terms(self) -> float | None:
+        return self.final_score if self.terms is None else self.terms.before
+
+    def _sum(self, terms: AddedTerms) -> str:
+        scale = {"none": "", "sigmoid": " (sigmoid)", "minmax": " (by minmax, in this list)"}
+        parts = [
+            f"{terms.weights[field]:g} * {value:.6g} ({field})"
+            for field, value in terms.values.items()
+        ]
+        whole = 1 + math.fsum(terms.weights.values())
+        total = " + ".join([f"{terms.score:.6g}{scale[terms.scale]}", *parts])
+        return f"({total}) / {whole:g} = {self.final_score:.6g}"
+
     def _blended(self, blend: BlendTerms) -> str:
         if blend.original is None:
             return f"{blend.rerank:.6g} by {blend.normalize}: the method alone, no retrieval score"
         retrieval = f"{blend.original_weight:.4g} * {blend.original:.6g}"
         method = f"{1 - blend.original_weight:.4g} * {blend.rerank:.6g}"
         return (
-            f"{retrieval} (retrieval) + {method} (method) = {self.final_score:.6g}, "
+            f"{retrieval} (retrieval) + {method} (method) = {self._before_terms:.6g}, "
             f"by {blend.normalize}"
         )
 
@@ -247,6 +293,7 @@ def explain(
         order_score=None if trace.order_scores is None else trace.order_scores[position],
         stage_scores=trace.stage_scores.get(position, ()),
         blend=_terms(trace, position),
+        terms=_added(trace, position),
         final_score=trace.final_score[position],
         floor=floor.at if floor else None,
         floor_on=floor.on if floor else None,
@@ -293,6 +340,19 @@ def _hint(text: str, names: Sequence[str]) -> str:
         return hint
     few = len(names) <= _MOST_SUGGESTED
     return f"; known are: {', '.join(map(describe, names))}" if few else ""
+
+
+def _added(trace: Trace, position: int) -> AddedTerms | None:
+    if trace.terms is None or position not in trace.scored:
+        return None
+    total, index = trace.terms, trace.scored.index(position)
+    return AddedTerms(
+        total.before[index],
+        total.scale,
+        total.scores[index],
+        dict(zip(total.fields, total.values[index], strict=True)),
+        dict(zip(total.fields, total.weights, strict=True)),
+    )
 
 
 def _terms(trace: Trace, position: int) -> BlendTerms | None:

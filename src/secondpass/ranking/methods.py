@@ -21,7 +21,14 @@ from secondpass.errors import (
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Fit, Floor, Probabilities
 from secondpass.ranking.rendering import Rendering
-from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod, check_kind, member, to_span
+from secondpass.ranking.scoring import (
+    DOUBTFUL,
+    ScorerMethod,
+    check_kind,
+    member,
+    to_pieces,
+    to_span,
+)
 from secondpass.settings import (
     Nested,
     OneOrMore,
@@ -141,7 +148,7 @@ def _are_finite(scores: Iterable[object]) -> bool:
 
 
 def _check_parts(judgement: Judgement, task: Task) -> None:
-    """Check the order scores, spans and spreads that a method returned."""
+    """Check the order scores, spans, spreads and pieces that a method returned."""
     spans, spreads, count = judgement.spans, judgement.spreads, len(task.texts)
     if (order := judgement.order_scores) is not None:
         known = [score is None for score in judgement.scores] == [score is None for score in order]
@@ -158,6 +165,14 @@ def _check_parts(judgement: Judgement, task: Task) -> None:
             if span is not None and to_span(span, len(text)) != span:
                 message = "a span of the method is not (start, stop) within its text"
                 raise MethodError(message, "span_invalid")
+    if (pieces := judgement.pieces) is not None:
+        read = [
+            parts is None or to_pieces(parts, len(text)) is not None
+            for parts, text in zip(pieces, task.texts, strict=False)
+        ]
+        if len(pieces) != count or not all(read):
+            message = "pieces of the method are not (start, stop, score) in the order of their text"
+            raise MethodError(message, "span_invalid")
     if spreads is not None:
         numbers = [spread for spread in spreads if spread is not None]
         if len(spreads) != count or not _are_finite(numbers) or min(numbers, default=0) < 0:

@@ -6,8 +6,10 @@ import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from time import time
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
@@ -16,6 +18,7 @@ from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
 from secondpass.settings import COMING_FROM, describe, suggestion
@@ -35,6 +38,7 @@ class CallOptions(TypedDict, total=False):
     deadline: float | None
     target: float | None
     strict: bool | None
+    now: datetime | date | str | float | None
 
 
 _CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
@@ -66,24 +70,48 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
         case "floor":
             return finite_number(name, value)
         case "deadline" | "target":
-            if (seconds := finite_number(name, value)) > 0:
-                return seconds
-            raise InputError(f"{name}: must be greater than 0")
+            return _positive(name, value)
         case "dedupe" | "strict":
-            if isinstance(value, bool):
-                return value
-            raise InputError(f"{name}: give True or False, not {describe(value)}")
+            return _boolean(name, value)
         case "order":
-            try:
-                return to_ordering(value, orders)
-            except ConfigurationError as error:
-                raise InputError(f"order: {error}") from None
-        case "instruction":
-            if isinstance(value, str):
-                return well_formed(value).strip() or None
-            raise InputError(f"instruction: give a string, not {describe(value)}")
+            return _ordering(value, orders)
+        case "instruction" | "now":
+            return _text(name, value) if name == "instruction" else _time(name, value)
         case _:
             raise NotImplementedError(f"the option {name!r} has no validation")
+
+
+def _positive(name: str, value: object) -> float:
+    if (number := finite_number(name, value)) > 0:
+        return number
+    raise InputError(f"{name}: must be greater than 0")
+
+
+def _boolean(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InputError(f"{name}: give True or False, not {describe(value)}")
+
+
+def _ordering(value: object, orders: Mapping[str, Ordering | None] | None) -> Ordering | None:
+    try:
+        return to_ordering(value, orders)
+    except ConfigurationError as error:
+        raise InputError(f"order: {error}") from None
+
+
+def _text(name: str, value: object) -> str | None:
+    if isinstance(value, str):
+        return well_formed(value).strip() or None
+    raise InputError(f"{name}: give a string, not {describe(value)}")
+
+
+def _time(name: str, value: object) -> float:
+    seconds = to_seconds(value)
+    if seconds is None:
+        hint = "give a date or time in ISO 8601 or of datetime, or seconds since 1970"
+        raise InputError(f"{name}: {hint}, not {describe(value)}")
+    return seconds
 
 
 def whole_number(name: str, value: object) -> int:
@@ -109,6 +137,21 @@ def finite_number(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
+_SHARED = (
+    "render",
+    "passages",
+    "depth",
+    "top_k",
+    "order",
+    "tail",
+    "dedupe",
+    "strict",
+    "when",
+    "terms",
+)
+"""Settings of a pass that a reranker has under the same names."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassSettings:
     """Settings of one ranking pass: those of the reranker, or of the call.
@@ -116,6 +159,7 @@ class PassSettings:
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
         deadline, target: wall-clock seconds of the ranking; None uses those of the limits.
+        now: seconds since 1970, for the terms.
     """
 
     stages: tuple[Stage, ...]
@@ -131,6 +175,13 @@ class PassSettings:
     when: When | None = None
     deadline: float | None = None
     target: float | None = None
+    terms: Sequence[Term] = ()
+    now: float = 0.0
+
+    @classmethod
+    def of(cls, reranker: Any, stages: tuple[Stage, ...]) -> PassSettings:
+        """The settings of a reranker, with the time of the clock."""
+        return cls(stages, now=time(), **{name: getattr(reranker, name) for name in _SHARED})
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, make_dataclass
+from itertools import chain
 from typing import Any
 
 from secondpass.effects import Call, Judgement, Method, Plan, Span
@@ -18,8 +19,18 @@ from secondpass.ranking.methods import reasons_of
 from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.scoring import member
-from secondpass.settings import registry
-from secondpass.types import Candidate, DegradedBy, Issue, ItemStatus, Ranked, Threshold
+from secondpass.ranking.terms import Sum, Term, added, unit_scale, unit_scores
+from secondpass.settings import counted, registry
+from secondpass.types import (
+    Candidate,
+    DegradedBy,
+    Issue,
+    ItemStatus,
+    Piece,
+    Ranked,
+    ScoreKind,
+    Threshold,
+)
 
 # Ranked without being frozen: to create one and change its class takes a third of the time.
 _Draft = make_dataclass(
@@ -34,16 +45,18 @@ class Trace:
     Attributes:
         ids, scores: ids and retrieval scores as they were passed, aligned with the input.
         status, rerank_score, final_score: aligned with the input.
-        stage_scores, spans, spreads, probabilities: by input position, where there are any.
+        stage_scores, spans, spreads, probabilities, pieces: by input position, where there are any.
         head: the candidates within the depth, in input order.
         order: the candidates that were ranked, with those that ``top_k`` cuts off.
         order_scores: what was blended and decides the order, aligned with the input; None: the
             rerank scores.
         scored: those with a rerank score, in the order in which they were blended.
+        terms: what was added to their scores, aligned with ``scored``; None if nothing was.
         originals: what was blended with them, aligned with ``scored``: their retrieval scores; of
             distances, ranks.
         before: the order of the head before an ordering moved items; None if none did.
         ordering: the name of that ordering.
+        arranged: whether it only places items, so that ``before`` has the best ones first.
         blend: the blend that was applied; None if the final scores are the rerank scores.
         scale: lowest and highest grade, if the method's scores are grades.
         floor: the threshold that was applied.
@@ -61,6 +74,7 @@ class Trace:
     order: Sequence[int] = ()
     order_scores: Sequence[float | None] | None = None
     scored: Sequence[int] = ()
+    terms: Sum | None = None
     originals: Sequence[float | None] = ()
     before: Sequence[int] | None = None
     ordering: str | None = None
@@ -70,6 +84,8 @@ class Trace:
     spreads: Mapping[int, float | None] = field(default_factory=dict)
     probabilities: Mapping[int, float] = field(default_factory=dict)
     failed: bool = False
+    arranged: bool = False
+    pieces: dict[int, Sequence[Piece]] = field(default_factory=dict)
 
     def original(self, position: int) -> float | None:
         """The retrieval score as a finite float; None if there is none."""
@@ -77,7 +93,7 @@ class Trace:
 
     def reordered(self, before: Sequence[int], ordering: object) -> None:
         """Keep the order before an ordering moved items, and the name of the ordering."""
-        self.before = before
+        self.before, self.arranged = before, arranges(ordering)
         try:
             name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
         except BaseException as error:  # a foreign object may raise anything
@@ -85,13 +101,24 @@ class Trace:
             name = None
         self.ordering = str(name or type(ordering).__name__)
 
+    def terms_by_position(self) -> Mapping[int, Mapping[str, float]]:
+        """The terms of each candidate by field."""
+        if self.terms is None:
+            return {}
+        fields, values = self.terms.fields, self.terms.values
+        return {
+            position: dict(zip(fields, of_one, strict=True))
+            for position, of_one in zip(self.scored, values, strict=True)
+        }
+
     def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
         """The candidates at these positions as ranked items."""
         items: list[Any] = []
+        terms = self.terms_by_position()
         for rank, position in enumerate(order, start=1):
             candidate, rerank_score = candidates[position], self.rerank_score[position]
             span, spread = self.spans.get(position), self.spreads.get(position)
-            probability = self.probabilities.get(position)
+            probability, values = self.probabilities.get(position), terms.get(position)
             metadata = {**(candidate.metadata or {}), "rerank_score": rerank_score}
             # A value of an earlier pass must not remain.
             if span is not None or "rerank_span" in metadata:
@@ -100,6 +127,8 @@ class Trace:
                 metadata["rerank_spread"] = spread
             if probability is not None or "rerank_probability" in metadata:
                 metadata["rerank_probability"] = probability
+            if values is not None or "rerank_terms" in metadata:
+                metadata["rerank_terms"] = values and {**values}
             item = _Draft(
                 rank,
                 position,
@@ -112,6 +141,8 @@ class Trace:
                 span,
                 spread,
                 probability,
+                values,
+                self.pieces.get(position, ()),
             )
             item.__class__ = Ranked
             items.append(item)
@@ -137,6 +168,7 @@ class Outcome:
         on_exception: called with an exception of an ordering, and with its source.
         call: the handle of the pass, for orderings that run a model.
         degraded_by: why the ranking is ``degraded``, beside a fallback.
+        terms, now: what is added to the scores, and the time for that.
         original: the method's weight of the original order.
         trace: the statuses and scores, and what else ``Ranking.explain`` needs.
     """
@@ -147,6 +179,8 @@ class Outcome:
     issues: list[Issue]
     on_exception: Callable[[BaseException, str], None]
     call: Call
+    terms: Sequence[Term] = ()
+    now: float = 0.0
     order_followed: bool = True
     degraded_by: Set[DegradedBy] = frozenset()
     original: float | None = None
@@ -206,17 +240,28 @@ class Outcome:
                 span_of_text = rendering.span_of_text(self.candidates[position], span)
                 if span_of_text is not None:
                     trace.spans[position] = span_of_text
+        trace.pieces = {
+            position: rendering.pieces_of_text(self.candidates[position], pieces)
+            for position, pieces in zip(positions, judgement.pieces or (), strict=False)
+            if pieces and trace.status[position] == "scored"
+        }
 
     def rank(
-        self, method: Method, blend: Blend | None, floor: Floor | None
+        self,
+        method: Method,
+        blend: Blend | None,
+        floor: Floor | None,
+        kind: ScoreKind | None = None,
     ) -> tuple[list[int], list[int]]:
-        """The head in its new order, without the candidates below the threshold; and these."""
+        """The head in its new order, without the candidates below the threshold; and these.
+
+        ``kind`` is that of the scores, for terms.
+        """
         status, final = self.trace.status, self.trace.final_score
         scored = [position for position in self.head if status[position] == "scored"]
         scores, order, as_configured = self._final_scores(scored, method, blend)
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
-        order = completed([scored[index] for index in order], self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the threshold is set for scores that are not blended with the original order"
@@ -225,9 +270,50 @@ class Outcome:
             self.trace.floor = floor
             compared = final if floor.on == "final" else self.trace.rerank_score
             below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
+        if self.terms:
+            order = self._with_terms(scored, scores, order, kind)
+        ranked = completed([scored[index] for index in order], self.head, status, self.issues)
+        if below:
             dropped = {*below}
-            order = [item for item in order if item not in dropped] if below else order
-        return order, sorted(below)
+            ranked = [item for item in ranked if item not in dropped]
+        return ranked, sorted(below)
+
+    def _with_terms(
+        self,
+        scored: Sequence[int],
+        scores: Sequence[float],
+        order: Sequence[int],
+        kind: ScoreKind | None,
+    ) -> Sequence[int]:
+        """The order of scores with the terms added, which become the final scores."""
+        trace = self.trace
+        if trace.blend is None and trace.order_scores is not None:
+            kind = None  # they may have no range
+        scale = unit_scale(kind, trace.blend)
+        unit = unit_scores(scores, scale, None if trace.blend is not None else trace.scale)
+        if len({*unit}) < 2:
+            if len(self.head) > 1:
+                # The terms alone would sort the list: of a model that failed, by date.
+                self.add_issue("terms_not_applied", "all scores are equal, on a scale of 0 to 1")
+            return order
+        candidates = [self.candidates[position] for position in scored]
+        total = added(self.terms, candidates, scores, unit, scale=scale, now=self.now)
+        if total.missing:
+            shares = ", ".join(
+                f"{len(indices):,} of {counted(len(scored), 'candidate')} in {field!r}"
+                for field, indices in total.missing.items()
+            )
+            concerned = sorted({*chain.from_iterable(total.missing.values())})
+            self.add_issue(
+                "term_missing",
+                f"there is no value that can be read: {shares}",
+                [scored[index] for index in concerned],
+            )
+        trace.scored, trace.terms = scored, total
+        final = total.final
+        for position, score in zip(scored, final, strict=True):
+            trace.final_score[position] = score
+        return sorted(order, key=final.__getitem__, reverse=True)
 
     def _final_scores(
         self, scored: Sequence[int], method: Method, blend: Blend | None

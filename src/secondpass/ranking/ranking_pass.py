@@ -214,7 +214,17 @@ class RankingPass:
     def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
         """The outcome before a judgement is applied."""
         call, issues = PassCall(self.ledger), [*self.issues]
-        outcome = Outcome(self.candidates, self.head, self.renderable, issues, on_exception, call)
+        settings = self.settings
+        outcome = Outcome(
+            self.candidates,
+            self.head,
+            self.renderable,
+            issues,
+            on_exception,
+            call,
+            settings.terms,
+            settings.now,
+        )
         for position in self.head[len(self._to_judge) :]:
             outcome.trace.status[position] = "tail"
         return outcome
@@ -232,13 +242,16 @@ class RankingPass:
             if all(score is None for score in judgement.scores):
                 # It does not judge lists like this one, such as a single candidate.
                 stage, as_is = None, outcome.complete(self.head)
+        kind = stage.kind_of(judgement) if stage and judgement else None
         if stage is None:
             # A method that states the weight 1 has kept the original order on purpose.
             trace.failed = bool(self.renderable) and not as_is and outcome.original != 1
             order = yield from self._unscored_order(outcome, as_is)
         else:
             outcome.add_probabilities(stage.probabilities)
-            order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.threshold)
+            order, left_out["floor"] = outcome.rank(
+                stage.method, stage.blend, stage.threshold, kind
+            )
             self._add_doubts(outcome, stage)
             if settings.order is not None:
                 order = yield from outcome.reorder(order, settings.order, settings.top_k)
@@ -255,7 +268,7 @@ class RankingPass:
             status="degraded" if degraded_by else self._status(outcome, stage, as_is),
             degraded_by=degraded_by,
             method=stage.method.name if stage else None,
-            score_kind=stage.kind_of(judgement) if stage and judgement else None,
+            score_kind=kind,
             issues=(*outcome.issues, *self.ledger.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
@@ -286,6 +299,8 @@ class RankingPass:
         if skipped and self.settings.stages[0].floor is not None:
             message = "the pass was skipped, so there is no score to compare with the threshold"
             outcome.add_issue("floor_not_applied", message)
+        if self.settings.terms and len(order) > 1:
+            outcome.add_issue("terms_not_applied", "nothing was judged, so the order stays")
         if ordering is None or (
             arranges(ordering) and not skipped
         ):  # there is no ranking to arrange

@@ -13,7 +13,7 @@ from secondpass.errors import reraise_exit
 from secondpass.questions import joined, sliced
 from secondpass.ranking.candidates import field_value
 from secondpass.settings import configurable, nested
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Piece
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -23,7 +23,7 @@ _MAX_ITEMS = 10_000  # maximum number of items of lists and mappings that are re
 _MAX_DEPTH = 8  # maximum nesting of lists and mappings that is rendered
 
 
-class _Field:
+class Field:
     """A configured field: names to try in turn, and whether to count the items of the value."""
 
     def __init__(self, configured: str) -> None:
@@ -95,12 +95,12 @@ class Rendering:
         return tuple(self.fields) == ("text",)
 
     @cached_property
-    def _fields(self) -> tuple[_Field, ...]:
-        return tuple(map(_Field, self.fields))
+    def _fields(self) -> tuple[Field, ...]:
+        return tuple(map(Field, self.fields))
 
     @cached_property
-    def _id(self) -> _Field | None:
-        return None if self.id is None else _Field(self.id)
+    def _id(self) -> Field | None:
+        return None if self.id is None else Field(self.id)
 
     def named(self, candidate: Candidate) -> Candidate:
         """Return the candidate under the id that methods are shown."""
@@ -140,10 +140,17 @@ class Rendering:
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
         """Convert a span of a rendering to one of the candidate's text; None if there is none."""
         text_range = self._text_range(candidate)
+        return None if text_range is None else _within(span, text_range)
+
+    def pieces_of_text(self, candidate: Candidate, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Convert scored parts of a rendering to those of the candidate's text."""
+        text_range = self._text_range(candidate)
         if text_range is None:
-            return None
-        start, stop = max(span[0], text_range[0]), min(span[1], text_range[1])
-        return (start - text_range[0], stop - text_range[0]) if start < stop else None
+            return ()
+        if text_range[0] == 0 and (not pieces or pieces[-1][1] <= text_range[1]):
+            return pieces
+        found = [(_within((start, stop), text_range), score) for start, stop, score in pieces]
+        return [(*span, score) for span, score in found if span is not None]
 
     def body(self, candidate: Candidate, rendered: str) -> Span:
         """Return the part of a rendering to split into windows: the text, else all fields."""
@@ -249,6 +256,12 @@ def as_text(value: Any) -> str | None:
     except BaseException as error:  # a foreign __str__ may raise anything
         reraise_exit(error)
         return None
+
+
+def _within(span: Span, text_range: Span) -> Span | None:
+    """The part of a span that lies in a range, from where that begins; None if there is none."""
+    start, stop = max(span[0], text_range[0]), min(span[1], text_range[1])
+    return (start - text_range[0], stop - text_range[0]) if start < stop else None
 
 
 def _collection_text(value: Any, remaining: list[int], depth: int = 0) -> str:

@@ -15,6 +15,7 @@ from secondpass.types import Issue, Ranked, Report, findings
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
     from secondpass.ranking.outcome import Trace
+    from secondpass.ranking.packing import Packed, PackOrder, TokenCounter
 
 TEXT_LENGTH = 200
 """Characters of a query or a text in a notebook."""
@@ -68,6 +69,46 @@ class Ranking(Sequence[Ranked]):
         from secondpass.ranking.explanations import explain  # rarely used, and costs time
 
         return explain(self.items, self.report, self.trace, id, position)
+
+    def pack(
+        self,
+        tokens: int,
+        *,
+        count: TokenCounter | object = None,
+        order: PackOrder = "best",
+        neighbours: tuple[str, str] | None = None,
+        numbered: bool = True,
+    ) -> Packed:
+        """Pack the best items into a text that fits a budget of tokens, with their sources.
+
+        The best items come first, whole where they fit. Of one that does not, the sentences that
+        match best are packed in the order of the text, with ``[…]`` where text was left out, if its
+        method scores sentences (``embedded``); else its span, if it has one that fits. What does
+        not fit is left out, and items below it are tried. An exact copy is packed once, and
+        neighbours of one document are merged, without repeating what they share.
+
+        Args:
+            tokens: the budget, 1 or more, for the whole text.
+            count: counts the tokens of a text: a tokenizer (of tiktoken, tokenizers, transformers),
+                or a function that returns their number or a list of them. Without, one token is
+                assumed for every 3 bytes, which is rarely too few.
+            order: of the passages in the text. ``best``: as ranked. ``document``: passages of one
+                document together, in its order; the document of the best passage first.
+                ``lost_in_the_middle``: the best at both ends.
+            neighbours: the names of two metadata fields, which say of which document a text is a
+                part, and with which of its characters, from 0, it begins, such as ``("source_id",
+                "split_idx_start")``. Texts without them are neighbours if one ends with the 20
+                characters or more that another begins with, and both have the same name.
+            numbered: whether each passage stands below a line with its number and its name.
+
+        Raises:
+            InputError: an argument is wrong, or ``count`` does not return a finite number.
+        """
+        from secondpass.ranking.packing import pack  # rarely used, and costs time
+
+        return pack(
+            self, tokens, count=count, order=order, neighbours=neighbours, numbered=numbered
+        )
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return plain values; with ``text`` also the query, texts and metadata."""
@@ -150,6 +191,8 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
         "spread": item.spread,
         "probability": item.probability,
     }
+    if item.terms is not None:
+        record["terms"] = {**item.terms}
     if text:
         record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
     return record

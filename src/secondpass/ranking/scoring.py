@@ -19,7 +19,7 @@ from secondpass.errors import (
     with_article,
 )
 from secondpass.settings import counted, describe, registry, suggestion
-from secondpass.types import EngineInfo, Issue, ScoreKind
+from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
 T = TypeVar("T")
 
@@ -129,6 +129,7 @@ class ScorerMethod:
             original=raw.original,
             spans=raw.spans,
             order_scores=order,
+            pieces=raw.pieces,
         )
 
     def _issue(self, code: str, message: str, indices: Iterable[int] = ()) -> Issue:
@@ -294,6 +295,22 @@ def to_span(value: Any, length: int) -> Span | None:
         reraise_exit(error)
         return None
     return (start, stop) if 0 <= start < stop <= length else None
+
+
+def to_pieces(value: Any, length: int) -> list[Piece] | None:
+    """Convert scored parts of a text; None if they overlap, or are not parts with finite scores."""
+    pieces: list[Piece] = []
+    place = 0
+    try:
+        for start, stop, score in value:
+            if not (place <= start < stop <= length and math.isfinite(score)):
+                return None
+            pieces.append((operator.index(start), operator.index(stop), float(score)))
+            place = stop
+    except BaseException as error:  # as above
+        reraise_exit(error)
+        return None
+    return pieces
 
 
 def check_kind(kind: object) -> ScoreKind:

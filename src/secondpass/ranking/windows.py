@@ -89,6 +89,8 @@ _SENTENCE_END = re.compile(rf"{_MARK}(?=\s)|{_WIDE_MARK}|[\n\x85\u2028\u2029]")
 _COMMA = r"\u3001\uff0c\uff1a\uff1b"  # of Chinese and Japanese; commas and colons
 _WORD_END = re.compile(rf"(?=\s)|(?<=[{_COMMA}])")
 _BETWEEN_WORDS = re.compile(rf"[\s{_COMMA}]")
+_LONG_SENTENCE = 300
+"""Characters; a long sentence in English has 200."""
 _NOT_SPACE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
 _VIRAMA = 9
@@ -145,6 +147,14 @@ def sentences(text: str) -> list[Span]:
             first = _next_word(text, start)
             spans.append((first, first + len(stripped)))
         start = end
+    return spans
+
+
+def short_sentences(text: str) -> list[Span]:
+    """Split a text into its sentences, and long ones, as of scripts without marks, into parts."""
+    spans: list[Span] = []
+    for start, stop in sentences(text):
+        spans += split(text, _LONG_SENTENCE, 0, start, stop)
     return spans
 
 
@@ -282,6 +292,7 @@ def _combined(
         beyond=beyond,
         spans=spans,
         order_scores=None if judgement.order_scores is None else order,
+        pieces=None,  # windows overlap
     )
 
 
@@ -300,7 +311,7 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
     def with_spans(judgement: Judgement) -> Judgement:
         pairs = zip(chosen, judgement.scores, strict=True)
         spans = [None if score is None else _or_none(span) for span, score in pairs]
-        return replace(judgement, spans=spans)
+        return replace(judgement, spans=spans, pieces=None)
 
     part = converted(_part(task, texts, range(len(texts))), task, with_spans)
     return with_spans((yield from judged(method, part)))

@@ -26,9 +26,9 @@ from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.packing import Record
 from secondpass.scorers.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
-from secondpass.scorers.truncation import span_before
+from secondpass.scorers.truncation import pieces_before
 from secondpass.settings import configurable
-from secondpass.types import EngineInfo, Issue, ScoreKind
+from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
@@ -157,10 +157,10 @@ class EmbeddedPairs:
 
 
 def _of_passage(result: Match, passage: str, key: str) -> Match:
-    """The match with a span of the passage, in place of one of its key."""
-    if result.span is None or passage.startswith(key):
+    """The match with pieces of the passage, in place of those of its key."""
+    if not result.pieces or passage.startswith(key):
         return result
-    return result._replace(span=span_before(passage, key, result.span))
+    return result._replace(pieces=pieces_before(passage, key, result.pieces))
 
 
 _STORED_AT_ONCE = 64
@@ -293,13 +293,15 @@ class EmbeddedScorer:
         scores: list[float | None] = [None] * length
         order: list[float | None] = [None] * length
         spans: list[Span | None] = [None] * length
+        pieces: list[Sequence[Piece] | None] = [None] * length
         indices = sorted(matches)  # the same order with or without a deadline
         read = [matches[index] for index in indices]
         pair_scores = list_scores(read, feedback=0, idf=False)
         lean = verdict.original is not None
         read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
         for index, pair, score, part in zip(indices, pair_scores, read_scores, read, strict=True):
-            scores[index], order[index], spans[index] = pair, score, part.span
+            scores[index], order[index] = pair, score
+            spans[index], pieces[index] = part.span, part.pieces
         known = sum(part.known for part in read)
         return ListScores(
             scores,
@@ -309,6 +311,7 @@ class EmbeddedScorer:
             order_scores=None if read_scores is pair_scores else order,
             known=known,
             encoded=len(read) - known,
+            pieces=pieces,
         )
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:

@@ -230,14 +230,12 @@ def _block_matches(
     present = _present(text, records, passages)
     found = []
     for index, record in enumerate(records):
-        span = None
-        if len(record.sentences):
-            begin = sentence_begins[index]
-            number = int(of_sentences[begin : begin + counts[index]].argmax())
-            start, stop = record.sentences[number].tolist()
-            span = start, stop
+        begin = sentence_begins[index]
+        scores = of_sentences[begin : begin + counts[index]].tolist()
+        spans = record.sentences.tolist()  # none without a readable token
+        pieces = [(*span, score) for span, score in zip(spans, scores, strict=False)]
         cosine = float(cosines_of_means[index])
-        found.append(Match(text, cosine, best[index], present[index], unit_means[index], span))
+        found.append(Match(text, cosine, best[index], present[index], unit_means[index], pieces))
     return found
 
 

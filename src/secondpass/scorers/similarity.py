@@ -37,11 +37,13 @@ The best-matching sentence of a passage is the one with the highest second term.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.effects import Span
-from secondpass.ranking.windows import sentences
+from secondpass.ranking.windows import short_sentences
 from secondpass.scorers import minilm
+from secondpass.types import Piece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +66,7 @@ class Text(NamedTuple):
         weights: shape (n,), with the sum 1.
         ids: the tokens' numbers in the vocabulary, shape (n,); those that are not readable are -1.
         sentences: (start, stop) of the sentences that have a token, in characters of the shortened
-            text; none for a query and for a text without a readable token.
+            text, long ones in parts; none for a query and for a text without a readable token.
         first: the first token of each of these sentences, ascending, the first of all being 0.
         truncated: whether the text has more tokens than the model reads, as far as it is known.
     """
@@ -86,8 +88,7 @@ class Match(NamedTuple):
         best: the largest cosine of each query token with a passage token, shape (n,).
         present: whether the passage has that query token, shape (n,).
         mean: of the passage, shape (384,).
-        span: the sentence with the highest second term, with the weights w; None without any. As
-            for ``Text.sentences``.
+        pieces: the sentences of the passage, and the second term of each, with the weights w.
         known: whether the passage was encoded before.
     """
 
@@ -96,8 +97,14 @@ class Match(NamedTuple):
     best: NDArray[np.float32]
     present: NDArray[np.bool_]
     mean: NDArray[np.float32]
-    span: Span | None = None
+    pieces: Sequence[Piece] = ()
     known: bool = False
+
+    @property
+    def span(self) -> Span | None:
+        """The sentence with the highest second term; None without any."""
+        best = max(self.pieces, key=itemgetter(2), default=None)
+        return None if best is None else best[:2]
 
 
 def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
@@ -127,7 +134,7 @@ def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[i
     """The sentences that have a token, and the first token of each."""
     import numpy as np
 
-    spans = sentences(text)
+    spans = short_sentences(text)
     owners = np.searchsorted([stop for _, stop in spans], starts, side="right")
     numbers, first = np.unique(owners, return_index=True)
     return [spans[number] for number in numbers], first.tolist()
@@ -138,12 +145,13 @@ def match(query: Text, passage: Text) -> Match:
     import numpy as np
 
     by_sentence = np.maximum.reduceat(cosines(passage.tokens, query.tokens), passage.first, axis=0)
-    span = None
-    if passage.sentences:
-        span = passage.sentences[int((by_sentence @ query.weights).argmax())]
+    scores = (by_sentence @ query.weights).tolist()
+    pieces = [
+        (*span, score) for span, score in zip(passage.sentences, scores, strict=False)
+    ]  # a text without a sentence has a score, too
     present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, span)
+    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, pieces)
 
 
 def cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:

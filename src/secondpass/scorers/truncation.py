@@ -12,9 +12,10 @@ marks. Marks that are not removed are in no vocabulary, so their word is ``[UNK]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from secondpass.effects import Span
+from secondpass.types import Piece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,15 +106,15 @@ class Shortener:
         return kinds
 
 
-def span_before(text: str, shortened: str, span: Span) -> Span:
-    """Convert a span of a shortened text to one of the original text.
+def pieces_before(text: str, shortened: str, pieces: Sequence[Piece]) -> list[Piece]:
+    """Convert pieces of a shortened text to those of the original text.
 
     Only characters that are removed everywhere, and the ends of runs, are missing. So each
     character is the next equal one of the text.
     """
     places = []
     place = -1
-    for character in shortened[: span[1]]:
+    for character in shortened[: pieces[-1][1]]:
         place = text.index(character, place + 1)
         places.append(place)
-    return places[span[0]], places[-1] + 1
+    return [(places[start], places[stop - 1] + 1, score) for start, stop, score in pieces]

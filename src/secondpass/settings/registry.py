@@ -1,7 +1,7 @@
 """Kinds: the configurable classes that ``type: NAME`` selects in a configuration.
 
 Those of secondpass are in :mod:`secondpass.built_in`. Other packages register theirs as entry
-points of the group ``secondpass.methods``, ``secondpass.llms``,
+points of the group ``secondpass.methods``, ``secondpass.llms``, ``secondpass.terms``,
 ``secondpass.orderings`` or ``secondpass.contexts``; the value is a configurable class
 (:func:`secondpass.settings.configurable`).
 """
@@ -32,7 +32,7 @@ from secondpass.settings.signature import (
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
+Family: TypeAlias = Literal["methods", "llms", "terms", "orderings", "contexts"]
 
 _BUILT_IN: dict[Family, dict[str, str]] = {family: {} for family in get_args(Family)}
 

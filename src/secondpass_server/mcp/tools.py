@@ -30,7 +30,6 @@ from secondpass.asking.shared import aclose_all
 from secondpass.ranking.shared import CallOptions, log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass.settings.shared import reworded
-from secondpass_server.packing import pack
 
 
 class Document(BaseModel):
@@ -109,25 +108,30 @@ class Explained(Outcome):
 class PackedSource(BaseModel):
     """Where a part of the packed text comes from."""
 
-    number: int
+    number: int = Field(description="In the text; neighbours that were merged have one number.")
     start: int = Field(description="First character of the passage within the text.")
     stop: int
     index: int = Field(description="Index of the document in the request, from 0.")
     id: str | int | None
     rank: int
     score: float | None
-    span: list[int] | None = Field(description="Part of the document; null for all of it.")
+    spans: list[list[int]] = Field(
+        description="Parts of the document, as start and stop; `[…]` stands between them."
+    )
     metadata: dict[str, str]
 
 
 class PackedText(Outcome):
-    """Passages within a budget of tokens, best first, and their sources."""
+    """Passages within a budget of tokens, and their sources."""
 
     text: str
     tokens: int
     sources: list[PackedSource]
-    left_out: list[int] = Field(description="Indices of documents that did not fit.")
-    repeated: list[int] = Field(description="Indices of documents whose passage is in the text.")
+    left_out: dict[str, list[int]] = Field(
+        description="Indices of documents that are not in the text: no part of them fits "
+        "(`tokens`), they are in the text by another document (`repeated`), or have no text "
+        "(`no_text`)."
+    )
 
 
 def _outcome(ranking: Ranking) -> dict[str, Any]:
@@ -327,24 +331,27 @@ class _Tools:
         query: Query,
         documents: Documents,
         tokens: Annotated[
-            int, Field(ge=1, description="Budget of tokens, estimated at one for every four bytes.")
+            int, Field(ge=1, description="Budget of tokens, estimated at one for 3 bytes.")
         ],
         *,
-        parts: Annotated[
-            Literal["passages", "spans"],
-            Field(description="`spans` packs only the best part of each document."),
-        ] = "passages",
+        order: Annotated[
+            Literal["best", "document", "lost_in_the_middle"],
+            Field(
+                description="Of the passages: best first, by document, or the best at both ends."
+            ),
+        ] = "best",
         instruction: Instruction = None,
         model: Model = None,
     ) -> PackedText:
         """Rerank documents, and return the best of them as one text within a budget of tokens.
 
-        Each passage has a number, and `sources` has where it comes from. A document that does not
-        fit whole is packed as its best part, or left out; none is cut elsewhere.
+        Each passage has a number, and `sources` has where it comes from. Of a document that does
+        not fit whole, the best sentences are packed, with `[…]` where text was left out.
         """
         ranking = await self._ranking(query, documents, None, instruction, model)
         # Measuring large texts takes long; in a thread it does not block other calls.
-        packed = (await asyncio.to_thread(pack, ranking, tokens, parts=parts)).to_dict()
+        packed = (await asyncio.to_thread(ranking.pack, tokens, order=order)).to_dict()
+        del packed["passages"]  # they are in the text
         sources = [
             PackedSource(index=source.pop("position"), **source) for source in packed.pop("sources")
         ]

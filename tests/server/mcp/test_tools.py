@@ -122,12 +122,13 @@ def test_explain():
 
 
 def test_pack():
-    found = call("pack", asked(tokens=12)).structured_content
+    found = call("pack", asked(tokens=14)).structured_content
     assert found["text"] == "[1] Apples\nRed apples grow on trees."
     (source,) = found["sources"]
     assert found["text"][source["start"] : source["stop"]] == "Red apples grow on trees."
     assert (source["index"], source["metadata"]) == (1, {"title": "Apples"})
-    assert sorted(found["left_out"]) == [0, 2]
+    assert source["spans"] == [[0, 25]]
+    assert found["left_out"] == {"tokens": [0, 2]}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_pack():
         ("explain", asked(), "explain: index: is required"),
         ("explain", asked(index=3), "index: must be lower than 3, the number of documents"),
         ("pack", asked(tokens=0), "tokens: must be greater than or equal to 1"),
-        ("pack", asked(tokens=5, parts="halves"), "parts: must be 'passages' or 'spans'"),
+        ("pack", asked(tokens=5, order="worst"), "order: must be 'best', 'document' or"),
     ],
 )
 def test_wrong_calls(tool, arguments, expected):

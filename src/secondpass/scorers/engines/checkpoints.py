@@ -160,28 +160,28 @@ def check_length(name: str, max_length: int | None, positions: int | None) -> No
         )
 
 
-def set_padding(name: str, tokenizer: Any, score: Score, *, exact: bool) -> None:
-    """Have a tokenizer that pads at the left pad at the right, if its model needs that.
+def set_padding(name: str, tokenizer: Any, model: Any, score: Score | None, *, exact: bool) -> None:
+    """Have a tokenizer that pads at the left pad at the right, where the model needs that.
 
-    Encoders whose positions are absolute, or whose first token is read, need it; causal models do
-    not. ``score`` scores pairs in one forward pass.
+    The first token of an encoder would be padding, and learned positions would be counted from it.
+    Of a causal model that is read at the last position, padding at the left is a must: ``score``
+    scores its pairs in one forward pass.
 
     Raises:
-        ModelLoadError: scores depend on the padding on both sides.
+        ModelLoadError: the model is read at the last position, and its positions are learned and
+            counted from the padding.
     """
-    if getattr(tokenizer, "padding_side", "right") != "left":
+    if getattr(tokenizer, "padding_side", "right") != "left" or model is None:
         return
-    if padding_fault(score, exact=exact) is None:
-        return
-    tokenizer.padding_side = "right"
-    try:
-        fault = padding_fault(score, exact=exact)
-    except Exception as error:
-        fault = f"it cannot be padded at the right ({type(error).__name__})"
-    if fault is not None:
+    is_learned = learned_positions(model) is not None
+    if score is None:
+        is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
+        if is_learned or not is_causal:
+            tokenizer.padding_side = "right"
+    elif is_learned and (fault := padding_fault(score, exact=exact)) is not None:
         raise ModelLoadError(
-            f"the model {name!r} has scores that depend on the batch, padded at the left or at the "
-            f"right: {fault}"
+            f"the model {name!r} has scores that depend on the batch, as it is read at the last "
+            f"position and counts positions from the padding: {fault}"
         )
 
 

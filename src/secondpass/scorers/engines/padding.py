@@ -1,8 +1,8 @@
 """Whether the score of a pair depends on the padding beside it, and so on its batch.
 
 A file that was exported without the input ``attention_mask``, or with that of its example, has
-other scores for each batch; so has an encoder that is padded at the left, whose first token is then
-padding. Found by running: a short pair is scored alone, and padded beside a long one.
+other scores for each batch. Found by running: a short pair is scored alone, and padded beside a
+long one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def padding_fault(score: Score, *, exact: bool) -> str | None:
         return None
     if not exact:
         pairs = [(query, text) for query, texts in known_answers.requests() for text in texts]
-        scores = score(pairs)
+        scores = [alone, *score(pairs)]
         allowed = max(allowed, _SHARE * (max(scores) - min(scores)))
     if difference <= allowed:
         return None

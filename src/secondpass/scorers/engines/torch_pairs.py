@@ -128,7 +128,10 @@ class TorchModel(TorchRunner):
             prepared = [pair for query, text in pairs for pair in self.prepare(query, [text])]
             return self._predict(prepared)
 
-        set_padding(self._source.name, self._tokenizer, score, exact=exact)
+        reads_last = any(type(module).__name__ == "LogitScore" for module in self.encoder)
+        model = self.encoder.transformers_model
+        read = score if reads_last else None
+        set_padding(self._source.name, self._tokenizer, model, read, exact=exact)
 
     @property
     def takes_instruction(self) -> bool:

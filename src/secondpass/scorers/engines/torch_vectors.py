@@ -128,8 +128,8 @@ class VectorModel(TorchRunner):
         self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
         self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
-        exact = precision == "exact"
-        self.load(lambda: set_padding(source.name, self._tokenizer, self._batch, exact=exact))
+        model = getattr(encoder, "transformers_model", None)
+        set_padding(source.name, self._tokenizer, model, None, exact=precision == "exact")
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
         if longest:  # no batch has fewer texts because they are long
             self.budget = self.batch_size * (3 + longest)
@@ -185,17 +185,6 @@ class VectorModel(TorchRunner):
             for index, score in zip(indices, found, strict=True):
                 scores[index] = score
         return scores
-
-    def _batch(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The scores of pairs whose passages are encoded in one forward pass."""
-        size = len(pairs)
-        queries = self.encoder.encode_query([query for query, _ in pairs], **self._form)
-        texts = [text for _, text in pairs]
-        vectors = self.encoder.encode_document(texts, batch_size=size, **self._form)
-        return [
-            self._compare(query, [vector])[0]
-            for query, vector in zip(queries, vectors, strict=True)
-        ]
 
     def _compare(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
         """The similarities; in late interaction the sum of the largest products of each vector."""

@@ -1,0 +1,520 @@
+"""Packs the best passages of a ranking into a budget of tokens, with their sources.
+
+Passages that are neighbours in one document lie on one *line*: a text in which each of them has its
+place, and the text that they share is there once. What is packed of a line is a set of ranges, so
+nothing is repeated. A passage without neighbours is a line of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from secondpass.effects import Span
+from secondpass.errors import InputError
+from secondpass.ranking.ordering import LostInTheMiddle
+from secondpass.ranking.rendering import is_blank
+from secondpass.settings import describe
+from secondpass.types import Ranked
+
+if TYPE_CHECKING:
+    from secondpass.ranking.result import Ranking
+
+TokenCounter: TypeAlias = Callable[[str], Any]
+"""Returns the number of tokens of a text, or the tokens."""
+PackOrder: TypeAlias = Literal["best", "document", "lost_in_the_middle"]
+
+MARK = "[…]"
+"""Stands where text of a passage was left out."""
+_BETWEEN = f" {MARK} "
+_NAMED = ("title", "source", "url")
+"""Keys of the metadata that name a source, in this order."""
+_SEPARATOR = "\n\n"
+_BYTES_PER_TOKEN = 3
+_LEAST_OVERLAP = 20
+"""Characters that the end of one passage and the beginning of another must share to be neighbours.
+Fewer may be equal by chance."""
+_MOST_OVERLAP = 1000
+_MOST_PLACES = 8
+"""Places in a passage that are compared with the beginning of another."""
+_GAP = 2
+"""Characters, such as a paragraph's end, that splitters remove between passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a passage in a packed text.
+
+    Attributes:
+        number: number in the text, from 1. Neighbours that were merged have one number.
+        start, stop: position in the packed text, in characters.
+        position: index of the candidate in the input, from 0.
+        id: the candidate's id.
+        rank: its rank, from 1.
+        score: its final score; None if it has none.
+        spans: the parts of the candidate's text that are there, as (start, stop) in characters, in
+            order. ``" […] "`` stands between them.
+        metadata: its ``title``, ``source`` and ``url``, where they are strings.
+    """
+
+    number: int
+    start: int
+    stop: int
+    position: int
+    id: str | int | None
+    rank: int
+    score: float | None
+    spans: tuple[Span, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Passages in one text, and their sources.
+
+    Attributes:
+        text: the passages, each below a line with its number; empty if none fits.
+        passages: the passages alone: that with number n has the index n - 1.
+        sources: one for each candidate in the text, in the order of the text.
+        tokens: number of tokens of the text, by the counter that was used.
+        left_out: reason -> input positions of the ranked items that are not in the text, by rank.
+            ``tokens``: no part of it fits. ``repeated``: all of it is in the text by another item.
+            ``no_text``: it has no text.
+    """
+
+    text: str = field(repr=False)
+    passages: tuple[str, ...] = field(repr=False)
+    sources: tuple[Source, ...]
+    tokens: int
+    left_out: Mapping[str, tuple[int, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return dicts, lists, strings and numbers, ready for JSON."""
+        record = asdict(self)
+        for source in record["sources"]:
+            source["spans"] = [[*span] for span in source["spans"]]
+        left_out = {reason: [*positions] for reason, positions in self.left_out.items()}
+        lists = {name: [*record[name]] for name in ("passages", "sources")}
+        return {**record, **lists, "left_out": left_out}
+
+
+def estimate_most_tokens(text: str) -> float:
+    """An estimate of the number of tokens of a text that is rarely too low: one for 3 bytes."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return size / _BYTES_PER_TOKEN
+
+
+def pack(
+    ranking: Ranking,
+    tokens: int,
+    *,
+    count: object = None,
+    order: PackOrder = "best",
+    neighbours: tuple[str, str] | None = None,
+    numbered: bool = True,
+) -> Packed:
+    """See :meth:`secondpass.Ranking.pack`."""
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
+        raise InputError(f"tokens: give a whole number of 1 or more, not {describe(tokens)}")
+    if order not in ("best", "document", "lost_in_the_middle"):
+        message = "must be 'best', 'document' or 'lost_in_the_middle'"
+        raise InputError(f"order: {message}, not {describe(order)}")
+    if neighbours is not None and (
+        not isinstance(neighbours, tuple | list) or [*map(type, neighbours)] != [str, str]
+    ):
+        message = "give the names of two metadata fields, or None"
+        raise InputError(f"neighbours: {message}, not {describe(neighbours)}")
+    items = ranking.items
+    kept, left_out = _distinct(items)
+    lines = _lines(kept, neighbours)
+    packer = _Packer(tokens, _counter(count), order, numbered=numbered)
+    # An ordering that places the best items at both ends does not say that the last is the worst.
+    trace = ranking.trace
+    before = trace.before if trace is not None and trace.arranged else None
+    places = {position: place for place, position in enumerate(before or ())}
+    for item in sorted(kept, key=lambda item: places.get(item.position, len(places))):
+        reason = packer.add(lines[item.position], item)
+        if reason is not None:
+            left_out[reason].append(item)
+    blocks = [*packer.blocks.values()]
+    text, passages, sources = packer.written(blocks)
+    present = {source.position for source in sources}
+    packed = [item for block in blocks for item in block.items]
+    left_out["repeated"] += [item for item in packed if item.position not in present]
+    return Packed(
+        text,
+        tuple(passages),
+        tuple(sources),
+        math.ceil(packer.used),
+        {
+            reason: tuple(item.position for item in sorted(left, key=lambda item: item.rank))
+            for reason, left in left_out.items()
+            if left
+        },
+    )
+
+
+def _distinct(items: Iterable[Ranked]) -> tuple[list[Ranked], dict[str, list[Ranked]]]:
+    """The items with a text that no item above them has, and the others by reason."""
+    kept: dict[str, Ranked] = {}
+    left_out: dict[str, list[Ranked]] = {"tokens": [], "repeated": [], "no_text": []}
+    for item in items:
+        if not isinstance(item.text, str) or is_blank(item.text):
+            left_out["no_text"].append(item)
+        elif item.text in kept:
+            left_out["repeated"].append(item)
+        else:
+            kept[item.text] = item
+    return [*kept.values()], left_out
+
+
+# ---------------------------------------------------------------------- tokens
+
+
+def _counter(count: object) -> Callable[[str], float]:
+    """A function that counts tokens, of a tokenizer or another function."""
+    # A text may contain what looks like a special token; tiktoken's encode raises for it.
+    function = getattr(count, "encode_ordinary", None) or getattr(count, "encode", None) or count
+    if function is None:
+        return estimate_most_tokens
+    if not callable(function) or isinstance(count, type):
+        message = "give a tokenizer, or a function that returns the number of tokens of a text"
+        raise InputError(f"count: {message}, not {describe(count)}")
+
+    def counted(text: str) -> float:
+        tokens = function(text)
+        tokens = getattr(tokens, "ids", tokens)  # an Encoding of the package tokenizers
+        number = len(tokens) if isinstance(tokens, Sized) else tokens
+        if isinstance(number, bool) or not isinstance(number, int | float) or not isfinite(number):
+            message = "must return a number or a list of tokens"
+            raise InputError(f"count: {message}, not {describe(tokens)}")
+        return number
+
+    return counted
+
+
+# ---------------------------------------------------------------------- lines
+
+
+class _Line:
+    """Passages that are neighbours in one document, or a single one.
+
+    Attributes:
+        text: of all of them, each character once.
+        starts: input position -> where the passage begins in the text.
+        document: what identifies the document; the line itself if that is not known.
+        start: where the line begins in its document.
+    """
+
+    def __init__(self, item: Ranked, document: object = None, start: int = 0) -> None:
+        self.text = item.text
+        self.starts = {item.position: 0}
+        self.document = self if document is None else document
+        self.start = start
+
+    def append(self, item: Ranked, start: int) -> bool:
+        """Add a passage that begins at ``start`` of the text; False if they do not agree there."""
+        if start > len(self.text) + _GAP:
+            return False
+        shared = self.text[start : start + len(item.text)]
+        if not item.text.startswith(shared):
+            return False
+        self.text = self.text.ljust(start) + item.text[len(shared) :]
+        self.starts[item.position] = start
+        return True
+
+    def bounds(self, item: Ranked) -> Span:
+        """Where a passage begins and ends in the text."""
+        start = self.starts[item.position]
+        return start, start + len(item.text)
+
+
+def _lines(items: Sequence[Ranked], neighbours: tuple[str, str] | None) -> dict[int, _Line]:
+    """The line of each item, by input position."""
+    placed: list[tuple[object, int, Ranked]] = []
+    others: list[Ranked] = []
+    for item in items:
+        document, start = _place(item, neighbours)
+        if document is None:
+            others.append(item)
+        else:
+            placed.append((document, start, item))
+    lines: list[_Line] = []
+    for document, group in groupby(_by_document(placed), key=lambda entry: entry[0]):
+        line: _Line | None = None
+        for _, start, item in group:
+            if line is None or not line.append(item, start - line.start):
+                line = _Line(item, document, start)
+                lines.append(line)
+    for chain in _chains(others):
+        (first, _), *rest = chain
+        lines.append(line := _Line(first))
+        for item, overlap in rest:
+            line.append(item, len(line.text) - overlap)
+    return {position: line for line in lines for position in line.starts}
+
+
+def _place(item: Ranked, neighbours: tuple[str, str] | None) -> tuple[object, int]:
+    """The document of an item, and where the item begins in it; (None, 0) if that is not known."""
+    if neighbours is None:
+        return None, 0
+    metadata = item.candidate.metadata or {}
+    document, start = (metadata.get(name) for name in neighbours)
+    if isinstance(document, str | int) and type(start) is int and start >= 0:
+        return document, start
+    return None, 0
+
+
+def _by_document(placed: Sequence[tuple[Any, int, Ranked]]) -> list[tuple[Any, int, Ranked]]:
+    """Documents in the order of their best item, each from its beginning."""
+    first: dict[object, int] = {}
+    for document, _, item in placed:
+        first.setdefault(document, item.rank)
+    return sorted(placed, key=lambda entry: (first[entry[0]], entry[1], -len(entry[2].text)))
+
+
+def _chains(items: Sequence[Ranked]) -> Iterator[list[tuple[Ranked, int]]]:
+    """Items each of which begins with the end of the one before; with the length of that."""
+    after: dict[int, tuple[int, int]] = {}  # index -> index of the next, and their overlap
+    heads = list(range(len(items)))  # the first item of the chain that ends with this one
+    names = [_named(item) for item in items]
+    beginnings = [item.text[:_LEAST_OVERLAP] for item in items]
+    taken: set[int] = set()
+    for index, item in enumerate(items):
+        tail = item.text[-_MOST_OVERLAP:]
+        overlaps = [
+            (_overlap(tail, items[other].text, beginning), -other)
+            for other, beginning in enumerate(beginnings)
+            if beginning in tail
+            and other not in taken
+            and other != heads[index]  # nor itself
+            and names[other] == names[index]
+        ]
+        overlap, number = max(overlaps, default=(0, 0))
+        if overlap:
+            other = -number
+            after[index] = other, overlap
+            taken.add(other)
+            end = other
+            while end in after:
+                end = after[end][0]
+            heads[end] = heads[index]
+    for index in range(len(items)):
+        if index not in taken:
+            chain = [(items[index], 0)]
+            while index in after:
+                index, overlap = after[index]  # noqa: PLW2901  # along the chain
+                chain.append((items[index], overlap))
+            yield chain
+
+
+def _overlap(tail: str, text: str, beginning: str) -> int:
+    """The length of the longest end of ``tail`` with which a text begins; 0 if it is too short."""
+    if len(beginning) < _LEAST_OVERLAP:
+        return 0
+    place = -1
+    for _ in range(_MOST_PLACES):
+        place = tail.find(beginning, place + 1)
+        if place < 0:
+            break
+        if text.startswith(tail[place:]):
+            return len(tail) - place
+    return 0
+
+
+# ---------------------------------------------------------------------- packing
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What is packed of a line.
+
+    Attributes:
+        line: the line.
+        items: those whose text is packed.
+        ranges: the packed parts of the line, in order; text that is left out lies between them.
+    """
+
+    line: _Line
+    items: tuple[Ranked, ...] = ()
+    ranges: tuple[Span, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """The best rank of the items."""
+        return min(item.rank for item in self.items)
+
+    def adding(self, item: Ranked, parts: Sequence[Span]) -> _Block:
+        """The block with parts of an item, too."""
+        start = self.line.starts[item.position]
+        moved = [(start + first, start + last) for first, last in parts]
+        ranges: list[Span] = []
+        for first, last in sorted([*self.ranges, *moved]):
+            # Sentences that follow each other are one part, with the white space between them.
+            if ranges and not self.line.text[ranges[-1][1] : first].strip():
+                ranges[-1] = ranges[-1][0], max(ranges[-1][1], last)
+            else:
+                ranges.append((first, last))
+        return _Block(self.line, (*self.items, item), tuple(ranges))
+
+    def missing(self, item: Ranked, part: Span) -> str:
+        """The text of a part of an item that is not packed yet."""
+        start = self.line.starts[item.position]
+        place, last = start + part[0], start + part[1]
+        texts = []
+        for begin, end in self.ranges:
+            if place < end and begin < last:
+                texts.append(self.line.text[place:begin])
+                place = end
+        return "".join([*texts, self.line.text[place:last]])
+
+    def parts(self) -> tuple[str, list[str], str]:
+        """The texts of the ranges; before and after them a mark where text was left out."""
+        text = self.line.text
+        bounds = [self.line.bounds(item) for item in self.items]
+        before = text[min(start for start, _ in bounds) : self.ranges[0][0]]
+        after = text[self.ranges[-1][1] : max(stop for _, stop in bounds)]
+        texts = [text[start:stop] for start, stop in self.ranges]
+        return f"{MARK} " if before.strip() else "", texts, f" {MARK}" if after.strip() else ""
+
+    def passage(self) -> str:
+        """The text of the block."""
+        before, texts, after = self.parts()
+        return before + _BETWEEN.join(texts) + after
+
+    def sources(self, number: int, start: int) -> Iterator[Source]:
+        """The sources of the block, whose passage begins at ``start`` of the packed text.
+
+        What two items share is part of the one that begins first.
+        """
+        places = [start + len(self.parts()[0])]
+        for first, last in self.ranges:
+            places.append(places[-1] + last - first + len(_BETWEEN))
+        covered = 0
+        for item in sorted(self.items, key=self.line.bounds):
+            begin, end = self.line.bounds(item)
+            found: list[tuple[Span, int]] = []  # parts, and where they begin in the packed text
+            for (first, last), place in zip(self.ranges, places, strict=False):
+                part = max(first, begin, covered), min(last, end)
+                if self.line.text[slice(*part)].strip():
+                    found.append((part, place + part[0] - first))
+            covered = max(covered, end)
+            if found:
+                (first, last), place = found[-1]
+                yield Source(
+                    number,
+                    found[0][1],
+                    place + last - first,
+                    item.position,
+                    item.id,
+                    item.rank,
+                    item.final_score,
+                    tuple((first - begin, last - begin) for (first, last), _ in found),
+                    _named(item),
+                )
+
+
+class _Packer:
+    """Adds items to blocks as long as the whole text is within the budget."""
+
+    def __init__(self, budget: int, count: Callable[[str], float], order: str, numbered: bool):
+        self.budget = budget
+        self.count = count
+        self.order = order
+        self.numbered = numbered
+        self.blocks: dict[int, _Block] = {}
+        self.used = 0.0  # tokens of the text of the blocks
+        self.base = count("")  # some tokenizers add special tokens to each text
+
+    def add(self, line: _Line, item: Ranked) -> str | None:
+        """Add an item, whole or in part; otherwise return the reason why not."""
+        block = self.blocks.get(id(line)) or _Block(line)
+        whole = 0, len(item.text)
+        missing = block.missing(item, whole)
+        if not missing.strip():
+            return "repeated"
+        if self._cost(missing) <= self._room and self._accept(block.adding(item, [whole])):
+            return None
+        chosen: list[Span] = []
+        cost = 0.0
+        for part in _parts(item):
+            further = self._cost(block.missing(item, part))
+            if cost + further <= self._room:
+                chosen.append(part)
+                cost += further
+            elif not chosen:
+                break  # the others would be read without the best one
+        while chosen:
+            if not cost:
+                return "repeated"
+            if self._accept(block.adding(item, chosen)):
+                return None
+            cost -= self._cost(block.missing(item, chosen.pop()))
+        return "tokens"
+
+    @property
+    def _room(self) -> float:
+        return self.budget - self.used
+
+    def _cost(self, text: str) -> float:
+        """About the number of tokens by which a text grows; the whole text is counted later."""
+        return max(0.0, self.count(text) - self.base) if text else 0.0
+
+    def _accept(self, block: _Block) -> bool:
+        """Keep a block, if the whole text with it is within the budget."""
+        blocks = {**self.blocks, id(block.line): block}
+        used = self.count(self.written([*blocks.values()])[0])
+        if used > self.budget:
+            return False
+        self.blocks, self.used = blocks, used
+        return True
+
+    def written(self, blocks: Sequence[_Block]) -> tuple[str, list[str], list[Source]]:
+        """The text of blocks, its passages and their sources."""
+        text = ""
+        passages: list[str] = []
+        sources: list[Source] = []
+        for number, block in enumerate(self._ordered(blocks), 1):
+            name = _name(min(block.items, key=lambda item: item.rank))
+            separator = _SEPARATOR if text else ""
+            text += f"{separator}[{number}] {name}\n" if self.numbered else separator
+            passages.append(block.passage())
+            sources += block.sources(number, len(text))
+            text += passages[-1]
+        return text, passages, sources
+
+    def _ordered(self, blocks: Sequence[_Block]) -> Sequence[_Block]:
+        best = sorted(blocks, key=lambda block: block.rank)
+        if self.order == "document":
+            first: dict[object, int] = {}
+            for block in best:
+                first.setdefault(block.line.document, block.rank)
+            return sorted(best, key=lambda block: (first[block.line.document], block.line.start))
+        return LostInTheMiddle()(best) if self.order == "lost_in_the_middle" else best
+
+
+def _parts(item: Ranked) -> Iterator[Span]:
+    """The parts of an item that may stand for it, the best first."""
+    parts = item.pieces or ([] if item.span is None else [(*item.span, 0.0)])
+    for start, stop, _ in sorted(parts, key=lambda part: (-part[2], part[0])):
+        # The text may be another one than the method has read.
+        if stop <= len(item.text) and item.text[start:stop].strip():
+            yield start, stop
+
+
+def _name(item: Ranked) -> str:
+    """The name of an item's source, in one line."""
+    named = _named(item)
+    identifier = "" if item.id is None else str(item.id)
+    name = next(iter(named.values()), identifier or f"candidate {item.position}")
+    return " ".join(str(name).split())[:200]
+
+
+def _named(item: Ranked) -> dict[str, str]:
+    metadata = item.candidate.metadata or {}
+    values = {key: metadata.get(key) for key in _NAMED}
+    return {key: value for key, value in values.items() if isinstance(value, str) and value.strip()}

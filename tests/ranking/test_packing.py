@@ -1,0 +1,340 @@
+"""Passages packed into a budget of tokens."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import Candidate, Ranked, Ranking, Report, Reranker
+from secondpass.errors import InputError
+from secondpass.ranking.packing import MARK, estimate_most_tokens
+from secondpass.ranking.windows import sentences
+
+FIELDS = ("source_id", "split_idx_start")
+
+
+def words(text):
+    return len(text.split())
+
+
+def ranking_of(*passages, **more):
+    """A ranking of texts, or of (text, metadata) or (text, metadata, pieces), best first."""
+    items = []
+    for position, passage in enumerate(passages):
+        text, metadata, pieces = (*([passage] if isinstance(passage, str) else passage), {}, ())[:3]
+        candidate = Candidate(text, str(position), None, metadata)
+        score = 1 / (position + 1)
+        common = (position + 1, position, candidate, "scored", score, score, (), {})
+        items.append(Ranked(*common, pieces=pieces, **more))
+    return Ranking("a query", tuple(items), Report("ok"))
+
+
+def sentences_of(text, scores):
+    """The sentences of a text as its pieces."""
+    return [(*span, score) for span, score in zip(sentences(text), scores, strict=True)]
+
+
+# ---------------------------------------------------------------------- whatever is packed
+
+DOCUMENT = "One two three. Four five six. Seven.\n\nEight nine! \u0e2a\u0e27\u0e31\u0e2a red apples"
+COUNTERS = [
+    None,
+    words,
+    len,
+    lambda text: text.split(),
+    SimpleNamespace(encode=lambda text: [0, *text.split(), 1]),
+]
+
+
+@st.composite
+def passages(draw):
+    """Texts, many of them parts of one document; some say where they begin, and some wrongly."""
+    drawn = []
+    for _ in range(draw(st.integers(0, 7))):
+        if draw(st.booleans()):
+            start = draw(st.integers(0, len(DOCUMENT) - 1))
+            text = DOCUMENT[start : draw(st.integers(start, len(DOCUMENT)))]
+            where = draw(st.sampled_from([{}, dict(zip(FIELDS, ("d", start), strict=True))]))
+            if draw(st.integers(0, 9)) == 0:
+                where = dict(zip(FIELDS, ("d", start + 1), strict=True))
+        else:
+            text, where = draw(st.text(st.sampled_from("ab \n\u00e9.[\u2026]"), max_size=40)), {}
+        ends = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
+        scores = st.floats(-1, 1)
+        pieces = [
+            (first, last, draw(scores)) for first, last in zip(ends[::2], ends[1::2], strict=False)
+        ]
+        drawn.append((text, where, pieces))
+    return drawn
+
+
+@given(
+    passages=passages(),
+    tokens=st.integers(1, 60),
+    count=st.sampled_from(COUNTERS),
+    order=st.sampled_from(["best", "document", "lost_in_the_middle"]),
+    neighbours=st.sampled_from([None, FIELDS]),
+    numbered=st.booleans(),
+)
+def test_what_is_packed_fits_once_and_is_found_again(passages, tokens, count, **options):
+    ranking = ranking_of(*passages)
+    packed = ranking.pack(tokens, count=count, **options)
+    again = ranking.pack(tokens, count=count, **options)
+    assert packed == again
+
+    number = estimate_most_tokens if count is None else getattr(count, "encode", count)
+    size = number(packed.text)
+    size = size if isinstance(size, int | float) else len(size)
+    assert not packed.text or packed.tokens == math.ceil(size) <= tokens
+
+    positions = [source.position for source in packed.sources]
+    left_out = [position for left in packed.left_out.values() for position in left]
+    assert sorted(positions + left_out) == list(range(len(passages)))
+    stop = 0
+    for source in packed.sources:
+        assert stop <= source.start < source.stop
+        stop = source.stop
+        text = ranking[source.position].text
+        parts = [text[slice(*span)] for span in source.spans]
+        assert packed.text[source.start : source.stop] == f" {MARK} ".join(parts)
+        assert all(before[1] <= after[0] for before, after in pairwise(source.spans))
+        assert packed.text[source.start : source.stop] in packed.passages[source.number - 1]
+    assert len(packed.passages) == len({source.number for source in packed.sources})
+
+
+# ---------------------------------------------------------------------- passages and sentences
+
+
+def test_smaller_ones_follow_one_that_does_not_fit():
+    packed = ranking_of("red apples " * 50, "red apples", "a red car").pack(12, count=words)
+    assert packed.left_out == {"tokens": (0,)}
+    assert packed.text == "[1] 1\nred apples\n\n[2] 2\na red car"
+
+
+TEXT = "We saw trees. They had red apples. It rained. Some apples were green. The end."
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (30, TEXT),
+        (11, f"{MARK} They had red apples. {MARK} Some apples were green. {MARK}"),
+        (12, f"{MARK} They had red apples. It rained. Some apples were green. {MARK}"),
+        (6, f"{MARK} They had red apples. {MARK}"),
+        (5, ""),
+        (2, ""),
+    ],
+)
+def test_the_best_sentences_stand_in_the_order_of_the_text(tokens, expected):
+    pieces = sentences_of(TEXT, [0.1, 0.9, 0.3, 0.8, 0.2])
+    packed = ranking_of((TEXT, {}, pieces)).pack(tokens, count=words, numbered=False)
+    assert packed.text == expected
+
+
+def test_without_its_best_sentence_a_passage_is_left_out():
+    pieces = sentences_of("A very long sentence indeed. Short.", [0.9, 0.1])
+    packed = ranking_of(("A very long sentence indeed. Short.", {}, pieces)).pack(5, count=words)
+    assert packed.left_out == {"tokens": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "spans"),
+    [
+        (3, f"{MARK} red apples", ((13, 23),)),
+        (6, "green pears, red apples", ((0, 23),)),
+        (1, "", ()),
+    ],
+)
+def test_a_span_stands_for_a_passage_without_scored_sentences(tokens, text, spans):
+    ranking = ranking_of("green pears, red apples", span=(13, 23))
+    packed = ranking.pack(tokens, count=words, numbered=False)
+    assert packed.text == text
+    assert tuple(span for source in packed.sources for span in source.spans) == spans
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u200b\ufeff", None])
+def test_a_passage_without_a_visible_character_is_not_packed(text):
+    packed = ranking_of("red apples", (text, {})).pack(100)
+    assert (len(packed.sources), packed.left_out) == (1, {"no_text": (1,)})
+
+
+def test_embedded_scores_every_sentence():
+    (item,) = Reranker("embedded").rerank("Who grows apples?", [TEXT])
+    assert [TEXT[start:stop] for start, stop, _ in item.pieces] == [
+        "We saw trees.",
+        "They had red apples.",
+        "It rained.",
+        "Some apples were green.",
+        "The end.",
+    ]
+    best = max(item.pieces, key=lambda piece: piece[2])
+    assert best[:2] == item.span
+
+
+# ---------------------------------------------------------------------- copies and neighbours
+
+
+def test_copies_are_packed_once():
+    packed = ranking_of("red apples", "red apples").pack(100)
+    assert (len(packed.sources), packed.left_out) == (1, {"repeated": (1,)})
+
+
+def at(start, document="d"):
+    return dict(zip(FIELDS, (document, start), strict=True))
+
+
+LEFT, SHARED, RIGHT = "We saw trees. ", "They had many red apples. ", "It rained."
+
+
+@pytest.mark.parametrize(
+    ("passages", "expected", "left_out"),
+    {
+        "by overlap": ([LEFT + SHARED, SHARED + RIGHT], [LEFT + SHARED + RIGHT], {}),
+        "the later one is better": ([SHARED + RIGHT, LEFT + SHARED], [LEFT + SHARED + RIGHT], {}),
+        "a short overlap may be chance": (
+            ["a b c. They", "They d e f."],
+            ["a b c. They", "They d e f."],
+            {},
+        ),
+        "by fields, touching": (
+            [("one two ", at(0)), ("three four", at(8))],
+            ["one two three four"],
+            {},
+        ),
+        "by fields, overlapping": (
+            [("two three", at(4)), ("one two", at(0))],
+            ["one two three"],
+            {},
+        ),
+        "a removed line end between": ([("one", at(0)), ("two", at(4))], ["one two"], {}),
+        "too far apart": ([("one", at(0)), ("two", at(9))], ["one", "two"], {}),
+        "another document": ([("one ", at(0)), ("two", at(4, "e"))], ["one ", "two"], {}),
+        "fields that are wrong": ([("one two", at(0)), ("three", at(4))], ["one two", "three"], {}),
+        "one within another": (
+            [("one two three", at(0)), ("two", at(4))],
+            ["one two three"],
+            {"repeated": (1,)},
+        ),
+        "the larger one is worse": (
+            [("two", at(4)), ("one two three", at(0))],
+            ["one two three"],
+            {"repeated": (0,)},
+        ),
+        "three in a row": (
+            [("three", at(8)), ("one ", at(0)), ("two ", at(4))],
+            ["one two three"],
+            {},
+        ),
+    }.values(),
+)
+def test_neighbours_are_merged(passages, expected, left_out):
+    packed = ranking_of(*passages).pack(100, neighbours=FIELDS, numbered=False)
+    assert list(packed.passages) == expected
+    assert packed.left_out == left_out
+
+
+def test_different_names_are_different_documents():
+    one, other = (LEFT + SHARED, {"title": "A"}), (SHARED + RIGHT, {"title": "B"})
+    assert len(ranking_of(one, other).pack(100).passages) == 2
+
+
+def test_the_sources_of_merged_neighbours_share_a_number():
+    packed = ranking_of(SHARED + RIGHT, LEFT + SHARED).pack(100)
+    assert [(source.number, source.position) for source in packed.sources] == [(1, 1), (1, 0)]
+    assert packed.sources[1].spans == ((len(SHARED), len(SHARED + RIGHT)),)
+
+
+# ---------------------------------------------------------------------- order, counters, names
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("best", "a1 b0 a0 c0"), ("document", "a0 a1 b0 c0"), ("lost_in_the_middle", "a1 a0 c0 b0")],
+)
+def test_the_order_of_passages(order, expected):
+    passages = [(name, at(100 * int(name[1]), name[0])) for name in ("a1", "b0", "a0", "c0")]
+    packed = ranking_of(*passages).pack(50, order=order, neighbours=FIELDS, numbered=False)
+    assert packed.text.split() == expected.split()
+
+
+def test_an_ordering_that_places_the_best_at_both_ends_keeps_the_second_best():
+    texts = [f"apples {'apples ' * (4 - number)}" for number in range(4)]
+    plain = Reranker("lexical").rerank("apples", texts)
+    placed = Reranker("lexical", order="lost_in_the_middle").rerank("apples", texts)
+    kept = {source.position for source in plain.pack(10, count=words, numbered=False).sources}
+    packed = placed.pack(10, count=words, numbered=False)
+    assert {source.position for source in packed.sources} == kept
+    assert [source.rank for source in packed.sources] == sorted(s.rank for s in packed.sources)
+
+
+def test_documents_without_fields_keep_the_order_of_the_ranking():
+    packed = ranking_of("one", "two", ("three", at(5))).pack(
+        50, order="document", neighbours=FIELDS, numbered=False
+    )
+    assert packed.passages == ("one", "two", "three")
+
+
+@pytest.mark.parametrize("count", COUNTERS[1:2] + COUNTERS[3:4])
+def test_the_budget_is_that_of_the_given_counter(count):
+    ranking = ranking_of("red apples", "red pears")  # each below a head of two words
+    packed = ranking.pack(7, count=count)
+    assert (packed.tokens, len(packed.sources), packed.left_out) == (4, 1, {"tokens": (1,)})
+    assert ranking.pack(8, count=count).tokens == 8
+
+
+def test_special_tokens_of_each_text_are_counted_once():
+    assert ranking_of("a b c", "d e").pack(11, count=COUNTERS[4]).tokens == 11
+
+
+def test_a_special_token_in_a_text_is_read_as_characters():
+    def encode(text):
+        raise ValueError(f"disallowed special token in {text}")
+
+    tiktoken_like = SimpleNamespace(encode=encode, encode_ordinary=str.split)
+    assert ranking_of("<|endoftext|>").pack(5, count=tiktoken_like).tokens == 3
+
+
+def test_a_tokenizer_of_tokenizers_counts():
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.models.WordLevel({"red": 0, "[UNK]": 1}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    packed = ranking_of("red apples").pack(10, count=tokenizer)
+    assert packed.tokens == 4
+
+
+def test_sources_are_named_by_their_metadata():
+    named = {"title": "Fruit\nand trees", "url": "https://example.org"}
+    packed = ranking_of(("red apples", named)).pack(50)
+    assert packed.text.startswith("[1] Fruit and trees\n")
+    assert dict(packed.sources[0].metadata) == named
+
+
+def test_the_result_as_plain_values():
+    record = ranking_of("red apples", "").pack(50).to_dict()
+    assert record["sources"][0]["spans"] == [[0, 10]]
+    assert record["left_out"] == {"no_text": [1]}
+    assert record["passages"] == ["red apples"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"tokens": 0}, "tokens: give a whole number of 1 or more, not 0"),
+        ({"tokens": 1.5}, "tokens: give a whole number"),
+        ({"tokens": True}, "tokens: give a whole number"),
+        ({"tokens": 5, "order": "worst"}, "order: must be 'best', 'document' or"),
+        ({"tokens": 5, "count": lambda _text: math.nan}, "count: must return a number"),
+        ({"tokens": 5, "count": lambda _text: None}, "count: must return a number"),
+        ({"tokens": 5, "count": 5}, "count: give a tokenizer, or a function"),
+        ({"tokens": 5, "neighbours": "source_id"}, "neighbours: give the names of two"),
+    ],
+)
+def test_wrong_arguments(arguments, expected):
+    with pytest.raises(InputError, match=expected):
+        ranking_of("red apples").pack(**arguments)
