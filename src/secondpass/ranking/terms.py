@@ -214,7 +214,7 @@ class Sum:
         before: the scores before that.
         scores: 0 to 1.
         fields, weights: of the terms, without those that no candidate has.
-        values: the values of these terms of each candidate, 0 to 1.
+        values: the values of each of these terms, 0 to 1.
         missing: by field, the indices of candidates without a value that can be read, where that is
             to be reported.
     """
@@ -224,18 +224,23 @@ class Sum:
     scores: Sequence[float]
     fields: tuple[str, ...]
     weights: tuple[float, ...]
-    values: Sequence[tuple[float, ...]]
+    values: Sequence[Sequence[float]]
     missing: Mapping[str, Sequence[int]]
 
     @property
     def final(self) -> list[float]:
         """The final scores."""
+        total = self.scores
+        for weight, column in zip(self.weights, self.values, strict=True):
+            total = [score + weight * value for score, value in zip(total, column, strict=True)]
         whole = 1 + math.fsum(self.weights)
-        weights = self.weights
-        return [
-            (score + math.fsum(w * v for w, v in zip(weights, values, strict=True))) / whole
-            for score, values in zip(self.scores, self.values, strict=True)
-        ]
+        return [score / whole for score in total]
+
+    def by_field(self) -> list[dict[str, float]]:
+        """The terms of each candidate by field."""
+        if not self.fields:
+            return [{} for _ in self.scores]
+        return [dict(zip(self.fields, row, strict=True)) for row in zip(*self.values, strict=True)]
 
 
 def added(
@@ -252,7 +257,8 @@ def added(
     columns: list[list[float]] = []
     missing: dict[str, list[int]] = {}
     for term in terms:
-        found = [term.reader.value(candidate) for candidate in candidates]
+        read = term.reader.value
+        found = [read(candidate) for candidate in candidates]
         column = [None if value is None else term.of(value, now) for value in found]
         known = [number for number in column if number is not None]
         if not known or term.absent is None:
@@ -275,7 +281,7 @@ def added(
         scores,
         tuple(term.field for term in kept),
         tuple(term.weight for term in kept),
-        [*zip(*columns, strict=True)] if columns else [()] * len(candidates),
+        columns,
         missing,
     )
 
