@@ -127,7 +127,7 @@ def pack(
 
 
 def _of(item: InputRequest, context: Any) -> tuple[str, Any, Any]:
-    """A request with its own context, else with the shared one."""
+    """A request with its own context, or without one, with the shared context."""
     return item.query, item.candidates, context if item.context is None else item.context
 
 
