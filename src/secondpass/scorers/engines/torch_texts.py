@@ -17,6 +17,11 @@ def count_tokens(tokenizer: Any, text: str) -> int:
     return len(_encoded(tokenizer, text)["input_ids"])
 
 
+def ids_of(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text, without special tokens around it."""
+    return list(_encoded(tokenizer, text)["input_ids"])
+
+
 def knows(tokenizer: Any, word: str) -> bool:
     """Whether a vocabulary knows a word, and not only its letters; True without a tokenizer."""
     if tokenizer is None:
