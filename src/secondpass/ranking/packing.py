@@ -440,17 +440,18 @@ class _Packer:
         missing = block.missing(item, whole)
         if not missing.strip():
             return "repeated"
+        parts = [*_parts(item)]
+        if parts and self._cost(block.missing(item, parts[0])) > self._room:
+            return "tokens"  # the others would be read without the best one
         if self._cost(missing) <= self._room and self._accept(block.adding(item, [whole])):
             return None
         chosen: list[Span] = []
         cost = 0.0
-        for part in _parts(item):
+        for part in parts:
             further = self._cost(block.missing(item, part))
             if cost + further <= self._room:
                 chosen.append(part)
                 cost += further
-            elif not chosen:
-                break  # the others would be read without the best one
         while chosen:
             if not cost:
                 return "repeated"
