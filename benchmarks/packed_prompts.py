@@ -160,9 +160,8 @@ def main() -> None:
         f"{min(ratios):.2f} (lowest); too low for {low:.1%} of {len(texts)} passages"
     )
     times = sorted(cpu_of_packing([*rankings.values()][:50], count))
-    print(
-        f"packing {DEPTH} passages: {statistics.median(times):.1f} ms of CPU, at most {times[-1]:.1f}"
-    )
+    middle, most = statistics.median(times), times[-1]
+    print(f"packing {DEPTH} passages: {middle:.1f} ms of CPU (median), at most {most:.1f}")
 
 
 if __name__ == "__main__":
