@@ -92,7 +92,7 @@ def cut_off(ranking: Ranking, budget: int, count: Callable[[str], int]) -> list[
 
 METHODS = {
     "`Ranking.pack`": packed,
-    "whole passages, else the best sentence": whole_or_sentence,
+    "whole passages, or their best sentence": whole_or_sentence,
     "cut off at the budget": cut_off,
 }
 

@@ -78,7 +78,8 @@ class CrossEncoderScorer:
         score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
             for scores, which is created, or is a score cache of the same user. None keeps none.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
-            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
+            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``;
+            one that ranks other passages first is refused.
         local_files_only: never contact Hugging Face.
         token: a token of Hugging Face. Prefer an environment variable.
         token_env: environment variable that holds a token of Hugging Face, or several to try in
@@ -321,7 +322,11 @@ class CrossEncoderScorer:
                 f"activation: the scores of the model {self.model!r} are of kind "
                 f"{loaded.score_kind!r}, and only logits have probabilities"
             )
-        doubt = loaded.engine.doubt() if self.known_answers else None
+        try:
+            doubt = loaded.engine.doubt() if self.known_answers else None
+        except ModelLoadError:
+            self._shared = None  # releases it, unless others use it
+            raise
         return CachedPairs(loaded.engine, self.score_cache, doubt, loaded.score_kind)
 
 

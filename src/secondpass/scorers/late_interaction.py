@@ -54,7 +54,8 @@ class LateInteractionScorer(CrossEncoderScorer):
         precision: of weights and vectors: ``auto`` and ``exact`` are float32, ``checkpoint`` is
             that in which the weights are stored. Scores are summed in float32.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
-            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
+            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``;
+            one that ranks other passages first is refused.
         local_files_only: never contact Hugging Face.
         token: a token of Hugging Face. Prefer an environment variable.
         token_env: environment variable that holds a token of Hugging Face, or several to try in

@@ -22,7 +22,13 @@ from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import (
+    CUTS,
+    as_characters,
+    count_tokens,
+    knows,
+    shortened,
+)
 from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.hub import HubModel
 from secondpass.types import ScoreKind
@@ -143,6 +149,9 @@ class VectorModel(TorchRunner):
         """Of the model's own similarity."""
         name = getattr(self.encoder, "similarity_fn_name", None)
         return "similarity" if name == "cosine" else "unbounded"
+
+    def knows(self, word: str) -> bool:
+        return knows(self._tokenizer, word)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[VectorPair]:
         kept = self._kept["document"].get_many(map(text_digest, passages))

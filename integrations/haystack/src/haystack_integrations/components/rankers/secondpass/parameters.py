@@ -18,7 +18,7 @@ from secondpass.settings.overrides import Override
 
 KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 """Parameters that hold further arguments for a local model, and may hold types of torch."""
-ASSIGNABLE = {"meta_prefix"}
+ASSIGNABLE = {"max_tokens", "meta_prefix"}
 """Parameters without a setting that can be assigned to a component."""
 BESIDE_READY = {"top_k", "dedupe"}
 """Parameters that can be used with a ready Reranker that does not set them."""
