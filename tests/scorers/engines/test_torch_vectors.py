@@ -92,6 +92,7 @@ def test_only_models_of_late_interaction_are_loaded(encoder, tmp_path, own, base
     for name, content in (("config_sentence_transformers", own), ("config", base)):
         if content is not None:
             write(tmp_path, f"{name}.json", content)
+    write(tmp_path, "tokenizer.json", {})
     if accepted:
         assert loaded(tmp_path)
         return
