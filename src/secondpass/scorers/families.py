@@ -174,6 +174,8 @@ class Part:
         at_most: the largest share of the tokens that the model reads; more are cut off.
         room: how often its tokens are added to the limit: 0 if they count as others do, 1 if they
             come on top.
+        type: the token type of its tokens. Needed of each part if the model tells texts by them, as
+            BERT and ELECTRA do; special tokens have that of the part beside them.
     """
 
     text: str
@@ -181,6 +183,7 @@ class Part:
     each: bool = False
     at_most: Annotated[float, Gt(0), Le(1)] | None = None
     room: Annotated[int, Ge(0), Le(2)] = 0
+    type: Annotated[int, Ge(0)] | None = None
 
     @property
     def names(self) -> set[str]:
@@ -284,17 +287,22 @@ class Input:
                 yield Problem(("parts", index, "plain"), message)
             if part.room and part.names:
                 yield Problem(("parts", index, "room"), "is for a part without placeholders")
-            if part.each and self.of != "list":
-                yield Problem(("parts", index, "each"), "is for a list only")
-            if self.of == "list" and bool(part.names & {"passage", "index"}) != part.each:
-                message = "a part with '$passage' or '$index' needs each: true, others must not"
-                yield Problem(("parts", index, "each"), message)
+            yield from self._list_problems(index, part)
         names = [name for part in self.parts for name in part.names]
         for name in ("query", "passage"):
             if name not in names:
                 yield Problem(("parts",), f"must contain the {name}: the placeholder '${name}'")
         if self.of == "pair" and names.count("passage") > 1:
             yield Problem(("parts",), "must contain '$passage' once")
+
+    def _list_problems(self, index: int, part: Part) -> Iterator[Problem]:
+        if part.type is not None and self.of == "list":
+            yield Problem(("parts", index, "type"), "is for a pair only")
+        if part.each and self.of != "list":
+            yield Problem(("parts", index, "each"), "is for a list only")
+        if self.of == "list" and bool(part.names & {"passage", "index"}) != part.each:
+            message = "a part with '$passage' or '$index' needs each: true, others must not"
+            yield Problem(("parts", index, "each"), message)
 
     @property
     def takes_instruction(self) -> bool:
@@ -378,7 +386,7 @@ class Read:
     Attributes:
         own: whether it is what sentence-transformers returns for the model: the score of its
             modules, or the similarity of the vectors of query and passage.
-        label: index of a label of a classifier's head.
+        label: a label of a classifier's head, by its index, or its name in config.json in any case.
         logit: a token, by its string, which must be one token, or its id. A causal model is read at
             the last token, a sequence to sequence model at the first that it writes.
         minus: a second label or token, whose number is subtracted.
@@ -387,7 +395,7 @@ class Read:
     """
 
     own: bool = False
-    label: Annotated[int, Ge(0)] | None = None
+    label: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     logit: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     minus: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     vectors: Annotated[Vectors | None, nested(Vectors, optional=True)] = None

@@ -185,8 +185,13 @@ class FamilyInputs:
             first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
         is_cut |= len(second) < len(passage)
         query_cut |= len(first) < len(query)
-        ids = [*self._before, *(id for row in rows for id in row), *self._after]
-        return Rendered(ids, [index], [index] if is_cut else [], query_cut)
+        rows = [self._before, *rows, self._after]
+        kinds = [part.type or 0 for part in parts]
+        kinds = [kinds[0], *kinds, kinds[-1]]
+        types = [kind for row, kind in zip(rows, kinds, strict=True) for _ in row]
+        ids = [id for row in rows for id in row]
+        cut_indices = [index] if is_cut else []
+        return Rendered(ids, [index], cut_indices, query_cut, types if any(kinds) else None)
 
     def _rows(self, query: str, passage: str, instruction: str | None) -> list[list[int]]:
         values = self._values(instruction, query=query, passage=passage)
