@@ -237,6 +237,7 @@ class Input:
     Attributes:
         of: ``own`` for what the model's files say to sentence-transformers or transformers; a
             ``pair`` or a ``list`` of passages in the form of ``parts``.
+        passage_first: whether the passage is the first text of ``own``, the query the second.
         parts: in order.
         control: the control tokens in the parts; each is one token of the model.
         delete: control tokens that are deleted from texts; all others are read as characters.
@@ -252,6 +253,7 @@ class Input:
     """
 
     of: Literal["own", "pair", "list"] = "own"
+    passage_first: bool = False
     parts: Annotated[Sequence[Part], Nested(_parts, _parts_schema)] = ()
     control: Names = ()
     delete: Names = ()
@@ -499,6 +501,7 @@ class Family:
         scale: what the score means.
         code: ``required`` if only the author's own code computes the scores; such models are
             refused. ``trusted`` if that code runs with ``trust_remote_code``, as ``run`` says.
+        reason: why ``code`` is required, as a relative clause; None if its arithmetic is its own.
         verified: what the description was verified with; None if it was not.
     """
 
@@ -510,6 +513,7 @@ class Family:
     read: Annotated[Read | None, nested(Read, optional=True)] = None
     scale: Annotated[Scale, nested(Scale)] = Scale()
     code: Literal["required", "trusted"] | None = None
+    reason: Annotated[str, MinLen(1)] | None = None
     verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
 
     def __post_init__(self) -> None:

@@ -49,6 +49,13 @@ FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether
     "bge-reranker-v2-gemma": (of(CAUSAL, "Gemma"), families.gemma, "logit", False),
     "monot5-base": (families.write_t5, families.monot5, "logit", False),
     "mt5-base-mmarco-v2": (of(families.write_t5, "MT5", "▁yes ▁no"), families.mt5, "logit", False),
+    "RankT5-base": (
+        of(families.write_t5, "T5", "<extra_id_10> ▁false"),
+        families.rankt5,
+        "unbounded",
+        False,
+    ),
+    "rankllama-v1-merged": (families.write_rankllama, families.rankllama, "unbounded", False),
     "llama-nemotron-rerank-1b-v2": (
         families.write_bidirectional,
         families.nemotron,
@@ -446,6 +453,28 @@ def test_parts_have_token_types_and_labels_have_names(tmp_path, kind):
     else:
         with pytest.raises(ModelLoadError, match="has 1 token type, not 1"):
             scorer_of(folder, family=passage_first(a=0, b=1)).warm_up()
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "deberta-v2"])
+def test_models_of_entailment_are_rerankers_by_their_setting(tmp_path, kind):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = judge(tmp_path / "model", kind)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts, theirs = ["the cat sat", "dog food", "", "the cat ran on " * 40], []
+    for text in texts:
+        inputs = tokenizer(text, "cat sat", return_tensors="pt", truncation=True, max_length=64)
+        with torch.no_grad():
+            logits = model(**inputs).logits[0]
+        theirs.append((logits[2] - logits[0]).item())
+    scorer = scorer_of(folder, family="nli")
+    assert scorer.score_pairs("cat sat", texts) == pytest.approx(theirs, abs=1e-4)
+    assert scorer.truncated("cat sat", texts) == [3]
+    assert scorer.query_truncated("cat sat", texts) == []
+    with pytest.raises(ModelLoadError, match="has 3 labels; a reranker has one"):
+        scorer_of(folder).warm_up()
 
 
 @pytest.mark.parametrize(
