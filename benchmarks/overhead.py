@@ -2,8 +2,9 @@
 
 The scorer returns precomputed scores, so only secondpass is measured. An adapter's cost is what it
 adds to the core's call with existing candidates. It includes copying each document, which has a row
-of its own. `when` is what a condition that holds adds to the call, and `fuse` the time of fusing
-two lists with half of their candidates in common, per candidate of both.
+of its own. `when` is what a condition that holds adds to the call, `terms` what two of them add,
+and `fuse` the time of fusing two lists with half of their candidates in common, per candidate of
+both.
 
     python benchmarks/overhead.py
 """
@@ -33,6 +34,7 @@ ROUNDS = 25
 TARGETS = {
     "core": 5.0,
     "core, async": 5.0,
+    "terms": 8.0,
     "fuse": 5.0,
     "Haystack adapter": 10.0,
     "LlamaIndex adapter": 10.0,
@@ -67,7 +69,7 @@ def minimum(cases: dict[str, Callable[[], object]], count: int, rounds: int) -> 
 
 
 def measure(count: int, rounds: int) -> dict[str, float]:
-    metadata = {"source": "a/b.md", "page": 3, "ready": False}
+    metadata = {"source": "a/b.md", "page": 3, "ready": False, "created": "2026-11-20T08:00:00Z"}
     names = [f"id{at}" for at in range(count)]
     texts = [f"the text of passage {at}" for at in range(count)]
     candidates = [
@@ -86,7 +88,15 @@ def measure(count: int, rounds: int) -> dict[str, float]:
     ]
     reranker = Reranker(Precomputed(count), depth=None)
     gated = Reranker(Precomputed(count), depth=None, when={"top_zscore": {"below": 1e9}})
-    for one in (reranker, gated):
+    termed = Reranker(
+        Precomputed(count),
+        depth=None,
+        terms=[
+            {"type": "recency", "field": "updated|created", "half_life_days": 30, "weight": 0.1},
+            {"type": "number", "field": "page", "scale": "log", "high": 1000, "weight": 0.1},
+        ],
+    )
+    for one in (reranker, gated, termed):
         ranking = one.rerank("q", candidates)
         check(ranking.report)
         assert ranking.report.skipped is None
@@ -100,6 +110,7 @@ def measure(count: int, rounds: int) -> dict[str, float]:
             "core": lambda: reranker.rerank("q", candidates),
             "core, async": lambda: loop.run_until_complete(reranker.arerank("q", candidates)),
             "when": lambda: gated.rerank("q", candidates),
+            "terms": lambda: termed.rerank("q", candidates),
             "fuse": lambda: fuse(halves),
             "Haystack adapter": lambda: haystack.run("q", documents),
             "- copying a Document alone": lambda: [
@@ -113,7 +124,7 @@ def measure(count: int, rounds: int) -> dict[str, float]:
         count,
         rounds,
     )
-    for name in ("when", "Haystack adapter", "LlamaIndex adapter"):
+    for name in ("when", "terms", "Haystack adapter", "LlamaIndex adapter"):
         found[name] -= found["core"]
     found["fuse"] *= count / (4 * third)
     loop.close()

@@ -17,14 +17,22 @@ from scripted_model import language_model
 
 from secondpass import Ranking, Reranker
 
+PROMINENCE = {"type": "number", "field": "prominence", "high": 1, "weight": 0.1}
 
-def recall(query: str, memory: Memory, *, fails: bool = False) -> Ranking:
-    """Search, and rerank with the preset ``blended_scores``; ``fails`` as in scripted_model."""
+
+def recall(query: str, memory: Memory, *, fails: bool = False, term: bool = False) -> Ranking:
+    """Search, and rerank with the preset ``blended_scores``; ``fails`` as in scripted_model.
+
+    With ``term``, the prominence counts after the model, and not in the search.
+    """
+    settings = {"terms": [PROMINENCE]} if term else {}
     with (
         language_model("GROQ_API_KEY", api_key_env=None, fails=fails) as llm,
-        closing(Reranker.from_preset("blended_scores", method={"llm": llm})) as reranker,
+        closing(
+            Reranker.from_preset("blended_scores", method={"llm": llm}, **settings)
+        ) as reranker,
     ):
-        return reranker.rerank(query, memory.search(query))
+        return reranker.rerank(query, memory.search(query, prominence=0 if term else 0.2))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--fail", action="store_true", help="use a model whose replies are malformed"
     )
+    parser.add_argument(
+        "--term", action="store_true", help="count the prominence after the model, as a term"
+    )
     options = parser.parse_args(arguments)
     memory = Memory()
-    ranking = recall(options.query, memory, fails=options.fail)
+    ranking = recall(options.query, memory, fails=options.fail, term=options.term)
     if options.json:
         print(json.dumps(records(ranking), indent=2))
         return 0

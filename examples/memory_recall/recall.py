@@ -25,8 +25,10 @@ class Memory:
         self.memories: list[Record] = json.loads(path.read_text(encoding="utf-8"))
         self.retriever = HybridRetriever(self.memories, default_embedder())
 
-    def search(self, query: str, count: int = 20) -> list[Record]:
+    def search(self, query: str, count: int = 20, prominence: float = 0.2) -> list[Record]:
         """The best memories with ``score``: 0.4 BM25 + 0.4 semantic + 0.2 prominence.
+
+        With another weight of the prominence, the first two share the rest.
 
         BM25 is divided by its highest value for the query; a negative cosine counts as 0. Without
         the extra ``embedded`` the semantic part is 0.
@@ -37,8 +39,8 @@ class Memory:
         results = []
         for memory in self.memories:
             name = memory["id"]
-            score = 0.4 * words.get(name, 0.0) / highest
-            score += 0.4 * max(0.0, vectors.get(name, 0.0)) + 0.2 * memory["prominence"]
+            found = words.get(name, 0.0) / highest + max(0.0, vectors.get(name, 0.0))
+            score = (1 - prominence) / 2 * found + prominence * memory["prominence"]
             results.append({**memory, "score": score})
         return sorted(results, key=lambda memory: -memory["score"])[:count]
 

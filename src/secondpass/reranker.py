@@ -112,7 +112,8 @@ class Reranker:
         tail: ``keep`` returns the tail after the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
-        strict: raise RerankError unless each candidate of the head that can be shown was scored.
+        strict: raise RerankError unless each candidate of the head that can be shown was scored, by
+            a model that is not doubtful.
         log_level: level at which issues are logged; ``debug`` if the ranking is ok in spite of it.
 
     Raises:

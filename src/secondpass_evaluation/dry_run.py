@@ -48,6 +48,7 @@ def expected_comparison(
     seed: int = 0,
     progress: Progress | None = None,
     journal: Journal | None = None,
+    now: str | None = None,
 ) -> ExpectedComparison:
     """Estimate the use of models by the rerankers of :func:`~secondpass_evaluation.compare`.
 
@@ -62,6 +63,7 @@ def expected_comparison(
         depth=depth,
         progress=progress,
         journal=journal,
+        now=now,
     )
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))

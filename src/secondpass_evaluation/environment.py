@@ -24,9 +24,14 @@ _PACKAGES = (
 """Packages on which figures or times depend."""
 
 
-def now() -> str:
+def timestamp() -> str:
     """The time in UTC, to the second, by ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def today() -> str:
+    """The day in UTC, by ISO 8601."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def versions() -> dict[str, str]:

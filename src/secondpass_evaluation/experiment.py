@@ -13,7 +13,7 @@ from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
-from secondpass_evaluation.environment import machine, now, versions
+from secondpass_evaluation.environment import machine, timestamp, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.inference import (
@@ -46,6 +46,7 @@ def compare(
     concurrency: int = 1,
     progress: Progress | None = None,
     journal: Journal | None = None,
+    now: str | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Comparison:
     """Measure first stages, and rerankers behind one or several of them, on a suite.
@@ -77,6 +78,7 @@ def compare(
         progress: called after each query.
         journal: receives each finished ranking. Rankings that it has are reused, with their
             recorded time and usage, if the reranker's configuration can be serialised.
+        now: the time for ``terms``, as a date or time in ISO 8601. None: the beginning of this day.
         expected: called before the first reranker runs, if any asks a language model or a rerank
             API, with their expected calls, tokens and cost, estimated from at most 100 rankings.
 
@@ -87,7 +89,7 @@ def compare(
 
     Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded.
     """
-    started = now()
+    started = timestamp()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
     check_numbers(shuffles=(shuffles, 0), seed=(seed, 0))
     observed = Observations(
@@ -99,6 +101,7 @@ def compare(
         concurrency=concurrency,
         progress=progress,
         journal=journal,
+        now=now,
     )
     _check_measures(measures, suite)
     created, missing = create_rerankers(rerankers)
@@ -158,6 +161,7 @@ def compare(
             "shuffles": shuffles,
             "seed": seed,
             "concurrency": concurrency,
+            **({"now": observed.now} if any(one.terms for one, _ in created.values()) else {}),
             "date": started,
             "versions": versions(),
             "machine": machine(),

@@ -10,9 +10,11 @@ from typing import Any, get_args
 
 from secondpass import Candidate, InputError, Ranking, Reranker, SecondPassError
 from secondpass.formats.shared import check_numbers
+from secondpass.ranking.shared import validate
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.distinct import measured
+from secondpass_evaluation.environment import today
 from secondpass_evaluation.first_stages import (
     CorpusRetriever,
     FirstStage,
@@ -61,6 +63,7 @@ class Observations:
         concurrency: int = 1,
         progress: Progress | None = None,
         journal: Journal | None = None,
+        now: str | None = None,
     ) -> None:
         check_numbers(depth=(depth, 1), concurrency=(concurrency, 1))
         if not isinstance(suite, Suite):
@@ -78,6 +81,8 @@ class Observations:
             raise InputError("first_stages: give at least one")
         self.suite = suite
         self.depth = depth
+        # A day, so that a run that is continued on that day finds its rankings.
+        self.now = today() if now is None else _checked_time(now)
         self.concurrency = concurrency
         self.progress = report = progress or no_progress
         self.journal = journal
@@ -137,7 +142,7 @@ class Observations:
         """A reranker with the candidates of a first stage: by default ``stage``."""
         stage = stage or self.stage
         candidates = self.retrieved(stage).candidates
-        settings = self.concurrency, self.progress, self.journal
+        settings = self.concurrency, self.progress, self.journal, self.now
         return SystemRun(f"{stage}+{name}", reranker, self.suite, candidates, *settings)
 
     def rankings(
@@ -175,6 +180,14 @@ class Observations:
                 candidates[query] = [with_title(item) for item in candidates[query]]
             self.progress(mode, done, count)
         return Retrieved(candidates, seconds)
+
+
+def _checked_time(now: object) -> str:
+    """The argument ``now``; an InputError unless it is a date or time in ISO 8601."""
+    if not isinstance(now, str):
+        raise InputError(f"now: give a date or time in ISO 8601, not {describe(now)}")
+    validate({"now": now})
+    return now
 
 
 def _checked(name: str, value: object) -> tuple[FirstStage, ...]:

@@ -56,9 +56,11 @@ def means_by_depth(
     """Depth -> mean of a measure, for depths below that of the rankings, and for that.
 
     Empty where it cannot be computed: scores depend on other candidates, a fallback ranked, or the
-    order is not that of scores and blend alone (an ordering, candidates that are left out).
+    order is not that of scores and blend alone (an ordering, terms, candidates that are left out).
     """
     method = reranker.method
+    if reranker.terms:
+        return {}
     longest = max(map(len, candidates.values()), default=0)
     own = min(reranker.depth or longest, longest)
     smaller = [depth for depth in DEPTHS if depth < own]
@@ -84,7 +86,7 @@ class SystemRun:
     """A reranker, and the candidates of every query that it reranks.
 
     The name is that in the journal and in progress reports. The caller loads and closes the
-    reranker.
+    reranker. ``now`` is the time for its terms.
     """
 
     name: str
@@ -94,6 +96,7 @@ class SystemRun:
     concurrency: int
     progress: Progress
     journal: Journal | None = None
+    now: str | None = None
 
     def rankings(
         self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
@@ -126,6 +129,8 @@ class SystemRun:
         config = None if self.journal is None else _config_of(self.reranker)
         if config is None:
             return None
+        if self.reranker.terms:
+            config = {**config, "now": self.now}
         texts = self.suite.queries
         return lambda query, items: ranking_key(
             self.name + label, config, query, texts[query], items
@@ -144,7 +149,7 @@ class SystemRun:
             )
             if ranking is None:
                 try:
-                    ranking = reranker.rerank(text, items)
+                    ranking = reranker.rerank(text, items, now=self.now)
                 except RerankError as error:  # under `strict`; the report has the details
                     ranking = error.ranking
                 if self.journal is not None and key:

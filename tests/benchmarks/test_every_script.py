@@ -83,6 +83,7 @@ RUNS = {
     "benchmarks/startup.py": Run("--runs 1", "ends"),
     "benchmarks/strategies.py": Run("--data {data}/trec-dl19 --seeds 1", "ends"),
     "benchmarks/wall_time.py": Run("--rounds 1", "ends"),
+    "benchmarks/terms.py": Run("--set {data}/trec-dl19 --seeds 1 --queries 2", "ends"),
     "benchmarks.speed.caches": Run("--model {model} --out {scratch} --queries 1"),
     "benchmarks.speed.concurrency": Run(
         "--model {model} --out {scratch} --rounds 1 --candidates 2", "ends"

@@ -53,7 +53,24 @@ PAGES = [
 ]
 """Pages that keep to :data:`PATTERNS`, :data:`TERMS` and the rules of sentences."""
 
-SOURCES: tuple[str, ...] = ()
+SOURCES: tuple[str, ...] = (
+    "secondpass/cli",
+    "secondpass_evaluation/cli/calibrate.py",
+    "secondpass_evaluation/cli/drift.py",
+    "secondpass_evaluation/cli/evaluate.py",
+    "secondpass_evaluation/cli/example.py",
+    "secondpass_evaluation/cli/index.py",
+    "secondpass_evaluation/cli/judge.py",
+    "secondpass_evaluation/cli/query.py",
+    "secondpass_evaluation/cli/store.py",
+    "secondpass_evaluation/cli/tune.py",
+    "secondpass_evaluation/report",
+    "secondpass_evaluation/tuning",
+    "secondpass_evaluation/calibration/result.py",
+    "secondpass_evaluation/calibration/calibrating.py",
+    "secondpass_ray/cli.py",
+    "secondpass_server/cli",
+)
 """Files or folders of the source whose help texts, messages and verdicts keep to the patterns."""
 
 PATTERNS = {

@@ -380,15 +380,38 @@ weights = st.floats(0.001, 2)
 @examples(300)
 def test_what_rises_was_less_than_the_weights_below(rows, three):
     ranking = rank(rows, _three(three))
+    _check_rises(rows, ranking, math.fsum(three))
+    finals = [item.final_score for item in ranking]
+    assert finals == sorted(finals, reverse=True)
+    assert all(0 <= final <= 1 for final in finals)
+
+
+@pytest.mark.long
+def test_what_rises_in_10000_lists_was_less_than_the_weights_below():
+    rng = random.Random(7)
+    for _ in range(10_000):
+        rows = [
+            (
+                rng.choice([rng.random(), round(rng.random(), 1)]),
+                {
+                    "clicks": rng.choice([rng.randint(0, 2000), "x", None]),
+                    "at": SECONDS - rng.expovariate(1e-7),
+                    "source": rng.choice(["wiki", "book", "else"]),
+                },
+            )
+            for _ in range(rng.randint(2, 12))
+        ]
+        three = [rng.choice([0.05, rng.random() + 0.001]) for _ in range(3)]
+        ranking = rank(rows, _three(three))
+        _check_rises(rows, ranking, math.fsum(three))
+
+
+def _check_rises(rows, ranking, total):
     place = {position: place for place, position in enumerate(ranking.order)}
-    total = math.fsum(three)
     for a, (high, _) in enumerate(rows):
         for b, (low, _) in enumerate(rows):
             if low < high and place[b] < place[a]:
                 assert high - low < total + 1e-12
-    finals = [item.final_score for item in ranking]
-    assert finals == sorted(finals, reverse=True)
-    assert all(0 <= final <= 1 for final in finals)
 
 
 def _three(three):

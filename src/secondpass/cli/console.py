@@ -83,7 +83,7 @@ def one_line(text: str) -> str:
 
 
 def excerpt(text: str, span: Sequence[int] | None) -> str:
-    """What a table shows of a text: its beginning, or that of its best part, on one line."""
+    """The beginning of a text, or of its best part, on one line, as tables have it."""
     start = 0 if span is None else span[0]
     line = one_line(text[start : start + 10 * _EXCERPT])
     if len(line) > _EXCERPT:

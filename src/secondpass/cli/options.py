@@ -171,7 +171,7 @@ class RerankerOptions:
     settings: Set = None
 
     def read(self, default: str = "default") -> dict[str, Any]:
-        """The configuration; by default that of a preset."""
+        """The configuration; by default the one of a preset."""
         name = default if self.preset is None and self.config is None else self.preset
         return configuration(name, self.config, self.settings)
 
@@ -222,6 +222,10 @@ class RankingOptions:
     depth: Depth = None
     order: Order = None
     instruction: Instruction = None
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time for `terms`, such as 2026-11-27. Default: now."),
+    ] = None
     context: Annotated[
         Path | None,
         typer.Option(
@@ -237,7 +241,17 @@ class RankingOptions:
             "depth": self.depth,
             "order": None if self.order is None else parse_order(reranker(), self.order),
             "instruction": self.instruction,
+            **self._time(),
         }
+
+    def _time(self) -> dict[str, str]:
+        if self.now is None:
+            return {}
+        try:
+            validate({"now": self.now})
+        except InputError as error:
+            fail(f"--{error}", USAGE_ERROR)
+        return {"now": self.now}
 
 
 def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:
@@ -334,9 +348,9 @@ def _check_source(preset_name: str | None, file: Path | None) -> None:
 
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
-    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50.
+    """A configuration with the depth of ``--rerank-top-n``, its own depth, or 50, in this order.
 
-    With a store of passages the default is that of rerankers, 100.
+    With a store of passages, the default is the default of rerankers, 100.
     """
     if top_n is None and ("depth" in config or has_store(config)):
         return dict(config)

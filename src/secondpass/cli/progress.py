@@ -63,7 +63,7 @@ def _lines() -> types.Progress:
 
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[types.Progress]:
-    """Show progress on standard error: bars on a terminal, one for each label, else lines.
+    """Show progress on standard error: bars on a terminal, one for each label, and lines elsewhere.
 
     Yields:
         A function of a label, the number done, and the total; None where the total is unknown.

@@ -47,7 +47,7 @@ def run(app: Callable[[], Any]) -> None:
 
 
 class Subcommand(TyperCommand):
-    """A subcommand that refuses an option given twice, of which only the last would count."""
+    """A subcommand that refuses an option given twice: only the last one would count."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the exit code is 2 if they are wrong."""
@@ -106,7 +106,7 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def _stopped_code() -> int:
-    """The exit code of the signal that came first; that of Ctrl-C if none was counted."""
+    """The exit code of the signal that came first; the code of Ctrl-C if none was counted."""
     return _SIGNALS[signal.Signals(_interrupts[0])][1] if _interrupts else INTERRUPTED
 
 

@@ -1,4 +1,4 @@
-"""What the commands of other packages share with those of the core."""
+"""What the commands of other packages share with the commands of the core."""
 
 from secondpass.cli.console import (
     ERROR,

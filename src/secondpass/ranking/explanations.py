@@ -350,7 +350,7 @@ def _added(trace: Trace, position: int) -> AddedTerms | None:
         total.before[index],
         total.scale,
         total.scores[index],
-        dict(zip(total.fields, total.values[index], strict=True)),
+        total.by_field()[index],
         dict(zip(total.fields, total.weights, strict=True)),
     )
 

@@ -105,11 +105,7 @@ class Trace:
         """The terms of each candidate by field."""
         if self.terms is None:
             return {}
-        fields, values = self.terms.fields, self.terms.values
-        return {
-            position: dict(zip(fields, of_one, strict=True))
-            for position, of_one in zip(self.scored, values, strict=True)
-        }
+        return dict(zip(self.scored, self.terms.by_field(), strict=True))
 
     def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
         """The candidates at these positions as ranked items."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem, reraise_exit
@@ -215,7 +214,7 @@ class Sum:
         before: the scores before that.
         scores: 0 to 1.
         fields, weights: of the terms, without those that no candidate has.
-        values: the values of these terms of each candidate, 0 to 1.
+        values: the values of each of these terms, 0 to 1.
         missing: by field, the indices of candidates without a value that can be read, where that is
             to be reported.
     """
@@ -225,18 +224,23 @@ class Sum:
     scores: Sequence[float]
     fields: tuple[str, ...]
     weights: tuple[float, ...]
-    values: Sequence[tuple[float, ...]]
+    values: Sequence[Sequence[float]]
     missing: Mapping[str, Sequence[int]]
 
     @property
     def final(self) -> list[float]:
         """The final scores."""
+        total = self.scores
+        for weight, column in zip(self.weights, self.values, strict=True):
+            total = [score + weight * value for score, value in zip(total, column, strict=True)]
         whole = 1 + math.fsum(self.weights)
-        weights = self.weights
-        return [
-            (score + math.fsum(w * v for w, v in zip(weights, values, strict=True))) / whole
-            for score, values in zip(self.scores, self.values, strict=True)
-        ]
+        return [score / whole for score in total]
+
+    def by_field(self) -> list[dict[str, float]]:
+        """The terms of each candidate by field."""
+        if not self.fields:
+            return [{} for _ in self.scores]
+        return [dict(zip(self.fields, row, strict=True)) for row in zip(*self.values, strict=True)]
 
 
 def added(
@@ -253,7 +257,8 @@ def added(
     columns: list[list[float]] = []
     missing: dict[str, list[int]] = {}
     for term in terms:
-        found = [term.reader.value(candidate) for candidate in candidates]
+        read = term.reader.value
+        found = [read(candidate) for candidate in candidates]
         column = [None if value is None else term.of(value, now) for value in found]
         known = [number for number in column if number is not None]
         if not known or term.absent is None:
@@ -267,7 +272,7 @@ def added(
         if unread:
             missing[term.field] = unread
         if known:
-            absent = median(known) if term.absent is None else term.absent
+            absent = _median(known) if term.absent is None else term.absent
             kept.append(term)
             columns.append([absent if number is None else number for number in column])
     return Sum(
@@ -276,9 +281,17 @@ def added(
         scores,
         tuple(term.field for term in kept),
         tuple(term.weight for term in kept),
-        [*zip(*columns, strict=True)] if columns else [()] * len(candidates),
+        columns,
         missing,
     )
+
+
+def _median(numbers: Sequence[float]) -> float:
+    # The module statistics takes longer to import than a ranking.
+    ordered, middle = sorted(numbers), len(numbers) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def to_terms(value: object) -> tuple[Term, ...]:

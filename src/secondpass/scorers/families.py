@@ -544,9 +544,9 @@ class Family:
         return self.code is not None or named
 
     @property
-    def is_late_interaction(self) -> bool:
-        """Whether its models are of late interaction, or need code to be."""
-        return self.run is None or self.run.model == "MultiVectorEncoder"
+    def needs_torch(self) -> bool:
+        """Whether no file of a classifier computes its scores of pairs as they are."""
+        return self.run is None or self.run.model != "CrossEncoder"
 
     def native(self, facts: ModelFacts) -> str | None:
         """The class of transformers that computes the model, if the description names one."""

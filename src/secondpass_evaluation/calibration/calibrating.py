@@ -65,6 +65,7 @@ def fingerprint(
 _FITTED = ("floor", "probabilities")
 _WITHOUT_EFFECT: Mapping[str, Any] = {
     **dict.fromkeys((*_FITTED, "order", "top_k")),
+    "terms": (),
     # Not None: only with a floor are scores of an unexpected kind an error, as they are later.
     "floor": -sys.float_info.max,
 }
@@ -90,7 +91,8 @@ def calibrate(
     """Fit a threshold that keeps a share of the relevant candidates.
 
     The threshold is compared with the rerank score, or, with a blend by ``none`` or ``sigmoid``,
-    with the final score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
+    with the final score. Fallbacks, terms, orderings, ``top_k`` and a configured threshold are not
+    used.
 
     Args:
         reranker: a reranker, a configuration, the path of one, or the name of a preset.

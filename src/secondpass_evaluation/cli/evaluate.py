@@ -30,6 +30,7 @@ from secondpass_evaluation.cli.suite_options import (
     STAGES,
     Depth,
     Force,
+    Now,
     OutputOptions,
     QueryOptions,
     RerankTopN,
@@ -138,6 +139,7 @@ def evaluate(
         ),
     ] = 0,
     seed: Seed = 0,
+    now: Now = None,
     amount: QueryOptions,
     vectors: VectorOptions,
     into: Annotated[
@@ -203,6 +205,7 @@ def evaluate(
             "seed": seed,
             "progress": progress,
             "journal": journal,
+            "now": now,
         }
         if dry_run:
             expected = expected_comparison(rerankers, searched.suite, **common)

@@ -105,6 +105,14 @@ Seed = Annotated[
     int,
     typer.Option(min=0, help="Seed of the random numbers, so that a run can be repeated exactly."),
 ]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time for `terms`, such as 2026-11-27. Default: the beginning of this day.",
+        show_default=False,
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option("--resume", help="Continue an interrupted run; what is finished is not repeated."),
@@ -233,7 +241,7 @@ class VectorOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The folder, by default that of the platform; None with ``--no-cache``."""
+        """The folder, by default the cache folder of the platform; None with ``--no-cache``."""
         return None if self.no_cache else self.cache or cache_folder()
 
 

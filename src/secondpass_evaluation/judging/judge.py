@@ -15,7 +15,7 @@ from secondpass.formats.shared import AnyPath, check_numbers, write_lines
 from secondpass.ranking.shared import well_formed
 from secondpass.settings import counted, describe
 from secondpass.types import Progress, no_progress
-from secondpass_evaluation.environment import now
+from secondpass_evaluation.environment import timestamp
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.folder import (
@@ -207,7 +207,7 @@ def judge(
     mark = JudgedBy(
         model=model.name,
         template=TEMPLATE,
-        date=now(),
+        date=timestamp(),
         sampled_from=len(queries),
         queries=len(qrels),
         documents=counts.total(),

@@ -27,7 +27,7 @@ def shortened_name(text: object, length: int) -> str:
 
 
 def short_name(result: Result) -> str:
-    """The system's name without that of its first stage: ``+rerank``."""
+    """The system's name without the name of its first stage: ``+rerank``."""
     return result.name.removeprefix(result.first_stage or "") or result.name
 
 

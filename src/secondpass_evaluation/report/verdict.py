@@ -147,7 +147,7 @@ def _is_highest(best: Result, compared: list[Result]) -> bool:
 
 
 def _as_good_alone(comparison: ComparisonData, best: Result) -> Result | None:
-    """The best first stage that is at least as good as a reranker behind another first stage.
+    """The best first stage that is at least as good as a reranker after another search.
 
     None if there is none, if the reranker does not pay, and if there are too few queries.
     """

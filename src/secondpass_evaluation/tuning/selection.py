@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 MOST_METHODS = 8
-"""Most methods of a selection: they have 255 sets, each of which is tested."""
+"""Most methods of a selection: they have 255 sets, and each is tested."""
 
 _BATCH = 2_000_000
 """Held-out gains to compute at a time, which bounds the memory."""

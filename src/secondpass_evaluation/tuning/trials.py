@@ -19,7 +19,7 @@ from secondpass_evaluation.reranking import judged_nothing, replayed_run
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
-"""The presets to try by default: those of local models, which cost nothing."""
+"""The presets to try by default: the presets of local models, which cost nothing."""
 
 DEPTHS = (20, 50, 100)
 WEIGHTS = (0.2, 0.4, 0.6, 0.8)
@@ -96,7 +96,7 @@ def prepare(
     uses = reranker.expected_use(sample)
     attempt.asks = any(use.calls for use in uses)
     attempt.pointwise = scores_alone(reranker.method)
-    if "order" in config:  # it changes the order independently of the scores
+    if config.keys() & {"order", "terms"}:  # the order is not that of scores and blend alone
         attempt.depths = ()
     elif depths is not None:
         attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))

@@ -13,7 +13,7 @@ from secondpass.settings import counted, describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
-from secondpass_evaluation.environment import machine, now, versions
+from secondpass_evaluation.environment import machine, timestamp, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
@@ -47,6 +47,7 @@ def tune(
     concurrency: int = 1,
     progress: Progress | None = None,
     journal: Journal | None = None,
+    now: str | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Tuning:
     """Choose a reranker, its depth and its blend, or keep the first stage.
@@ -81,6 +82,7 @@ def tune(
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
+        now: the time for ``terms``, as a date or time in ISO 8601. None: the beginning of this day.
         expected: called before a language model or a rerank API is called. An exception that it
             raises passes through.
 
@@ -90,7 +92,7 @@ def tune(
         ConfigurationError: a configuration is wrong.
         MeasureError: the measure is unknown.
     """
-    started = now()
+    started = timestamp()
     check_arguments(suite, depths, latency=latency, cost=cost, smallest_gain=smallest_gain)
     check_numbers(seed=(seed, 0))
     created, missing = create_rerankers(named(rerankers))
@@ -109,6 +111,7 @@ def tune(
             concurrency=concurrency,
             progress=progress,
             journal=journal,
+            now=now,
         )
         before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
         check_candidates(observed)
@@ -135,6 +138,7 @@ def tune(
         "repeats": REPEATS,
         "resamples": RESAMPLES,
         "seed": seed,
+        **({"now": observed.now} if any(one.terms for one, _ in created.values()) else {}),
         "date": started,
         "versions": versions(),
         "machine": machine(),

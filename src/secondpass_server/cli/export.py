@@ -124,7 +124,7 @@ def export(
     for precision, measured in exported.agreements.items():
         if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
             hint = "" if precision == "float32" else "; set `precision: exact`"
-            warn(f"in {precision}, the ranking differs from that of the original{hint}")
+            warn(f"in {precision}, the ranking differs from the original's{hint}")
 
 
 def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:

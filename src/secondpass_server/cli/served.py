@@ -83,7 +83,7 @@ class Keys:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Those of the server."""
+        """The settings of the server."""
         file = None if self.api_key_file is None else str(self.api_key_file)
         return {"api_key_env": self.api_key_env, "api_key_file": file}
 

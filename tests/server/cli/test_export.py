@@ -99,7 +99,7 @@ def test_a_refusal_shows_what_was_measured_and_force_warns(secondpass, export):
     assert json.loads(as_json.out)["status"] == "refused"
     assert json.loads(as_json.out)["agreement"]["float32"]["pairs"] == 60
     forced = secondpass("export", "model", "--force")
-    warning = "warning: in float32, the ranking differs from that of the original"
+    warning = "warning: in float32, the ranking differs from the original's"
     assert (forced.code, forced.err.splitlines()) == (0, [warning])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,11 +29,22 @@ from secondpass.cli.tables import plain_table
 from secondpass.config import json_schema, load, preset
 from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.ranking.methods import Stage
+from secondpass.ranking.terms import unit_scale
+from secondpass.reranker import Reranker
 from secondpass.settings.keys import with_hidden_keys, with_placeholder_keys
 
 _LEXICAL = (
     "lexical ranks worse than the retriever does; use embedded, or no fallback, which keeps the"
     " input order"
+)
+
+_HEAVY = 0.2
+"""The sum of the weights of terms that is warned of above."""
+_PRICE = "above 0.2 they cost much of the relevance if they have nothing to do with it"
+_RELATIVE = (
+    "0 to 1 is the spread of the scores in each list, so that weights count as shares of it,"
+    " however small it is"
 )
 
 _FIRST = ("embedded", "default", "cohere", "cheap")
@@ -67,7 +79,7 @@ def validate(
         name = str(preset if file is None else file)
         record: dict[str, Any] = {"configuration": name, "valid": True, "problems": []}
         try:
-            config, missing = _checked(preset, file, settings)
+            config, missing, reranker = _checked(preset, file, settings)
         except ConfigurationError as error:
             problems = [{"path": [*item.path], "message": item.message} for item in error.problems]
             record |= {"valid": False, "problems": problems}
@@ -75,6 +87,7 @@ def validate(
         else:
             record["missing"] = missing
             record["warnings"] = [f"{path}: {_LEXICAL}" for path in _lexical_fallbacks(config)]
+            record["warnings"] += _about_terms(reranker)
             for message in [*([] if missing is None else [missing]), *record["warnings"]]:
                 warn(f"{name}: {message}")
             if not as_json:
@@ -104,7 +117,7 @@ def show(
     """
     if file is None and preset is None:
         fail("missing FILE, or --preset (see --help)", USAGE_ERROR)
-    config, missing = _checked(preset, file, settings)
+    config, missing, _ = _checked(preset, file, settings)
     if missing is not None:
         warn(f"{preset if file is None else file}: {missing}")
     if as_json:
@@ -127,20 +140,34 @@ def _lexical_fallbacks(value: Any, path: str = "", fallback: bool = False) -> It
         yield path
 
 
+def _about_terms(reranker: Reranker | None) -> Iterator[str]:
+    """Warnings about terms: heavy ones, and scores that are relative to the list."""
+    if reranker is None or not reranker.terms:
+        return
+    total = math.fsum(term.weight for term in reranker.terms)
+    if total > _HEAVY:
+        yield f"terms: their weights are {total:g} in all; {_PRICE}"
+    stage = Stage(reranker.method, reranker.blend)
+    for place, each in [("method", stage), *(("fallback", one) for one in reranker.fallback)]:
+        if unit_scale(each.method.score_kind, each.blend) == "minmax":
+            kind = each.method.score_kind if each.blend is None else each.blend.normalize
+            yield f"terms: with {place} {each.method.name} ({kind}), {_RELATIVE}"
+
+
 def _checked(
     preset: str | None, file: Path | None, settings: list[str] | None
-) -> tuple[Mapping[str, Any], str | None]:
-    """A configuration, and which packages are missing to run it, if any."""
+) -> tuple[Mapping[str, Any], str | None, Reranker | None]:
+    """A configuration, which packages are missing to run it, if any, and else the reranker."""
     if preset is not None and file is not None:
         fail("FILE, --preset: give one of them", USAGE_ERROR)
     config = configuration(preset, file, settings)
     try:
-        load(with_placeholder_keys(config))
+        reranker = load(with_placeholder_keys(config))
     except MissingExtraError as error:  # raised last, when all settings have been checked
-        return config, str(error)
+        return config, str(error), None
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, str(preset if file is None else file)) from None
-    return config, None
+    return config, None, reranker
 
 
 config_app = typer.Typer(

@@ -149,7 +149,7 @@ def _check_is_model(name: str) -> None:
     else:
         hint = registry.meaning(name, as_options=True)
     if hint:
-        raise InputError(f"MODEL: {name!r} is no folder and no model of the hub{hint}")
+        raise InputError(f"MODEL: {name!r} is no folder and no model at Hugging Face{hint}")
 
 
 def _extras() -> dict[str, Any]:

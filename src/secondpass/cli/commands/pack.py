@@ -74,8 +74,8 @@ def pack(
         tuple[str, str] | None,
         typer.Option(
             metavar="DOCUMENT START",
-            help="Fields that say of which document a text is a part, and with which of its "
-            "characters it begins, such as `source_id split_idx_start`.",
+            help="Two fields: the document that a text is part of, and the character of the "
+            "document where the text begins, such as `source_id split_idx_start`.",
         ),
     ] = None,
     batch: Batch = 64,
@@ -127,7 +127,7 @@ def pack(
 
 
 def _of(item: InputRequest, context: Any) -> tuple[str, Any, Any]:
-    """A request with its own context, else with the shared one."""
+    """A request with its own context, or without one, with the shared context."""
     return item.query, item.candidates, context if item.context is None else item.context
 
 

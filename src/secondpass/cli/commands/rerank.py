@@ -259,5 +259,5 @@ def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator
 
 
 def _request(item: InputRequest, context: Any) -> Request:
-    """A request with its own context, else with the shared one."""
+    """A request with its own context, or without one with the shared context."""
     return Request(item.query, item.candidates, context if item.context is None else item.context)

@@ -20,8 +20,9 @@ from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, tok
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.engines.torch_texts import knows
 from secondpass.scorers.engines.truncated import TruncatedPairs
-from secondpass.scorers.families import Scale
+from secondpass.scorers.families import Read, Scale
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import Recognised
 
@@ -64,6 +65,11 @@ class FamilyModel(TorchRunner):
         super().__init__(
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
+        if family.run.attention == "both" and facts is not None and facts.config.get("is_causal"):
+            raise ModelLoadError(
+                f"the model {source.name!r} is one of {family.title}, which reads both ways, and "
+                "its config.json says is_causal: true"
+            )
         self._run, self._read = family.run, family.read
         self.reads_lists = family.input.of == "list"
         self._divide = _divisor(source.name, family.scale, facts)
@@ -134,12 +140,15 @@ class FamilyModel(TorchRunner):
                 with torch.inference_mode():
                     return self._sample(model)
 
-            return load_checked(name, facts, construct, score)
+            return load_checked(name, facts, construct, score, reads=_names_read(self._read))
 
         model = self.load(load)
         self.loaded(model, next(model.parameters()).device)
 
     # ------------------------------------------------------------------ pairs
+
+    def knows(self, word: str) -> bool:
+        return knows(self.tokenizer, word)
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
@@ -380,6 +389,13 @@ def _read_both_ways(model: Any) -> None:
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False
+
+
+def _names_read(read: Read) -> list[str]:
+    """The weights of the checkpoint that are read beside those of the model's class."""
+    if read.head is not None:
+        return [*read.head.weights, *map(_bias_of, read.head.weights)]
+    return [] if read.vectors is None else [*read.vectors.projector]
 
 
 def _bias_of(weight: str) -> str:
