@@ -67,6 +67,7 @@ RUNS = {
     ),
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
+    "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),
     "benchmarks.preset_models": Run("--sizes 17m --repetitions 1 --passages 2 3"),
     "benchmarks/quality.py": Run(
