@@ -79,7 +79,7 @@ def doctor(
         Path | None,
         typer.Option(
             help="JSON lines with `query`, `text` and `score`, such as the scores that the model's "
-            "author publishes: compare those of MODEL with them."
+            "author publishes. MODEL scores the same pairs, and the largest difference is shown."
         ),
     ] = None,
     tolerance: Annotated[
