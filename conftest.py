@@ -120,7 +120,7 @@ def trusted_models():
     from secondpass.scorers import known_answers
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_answers, "doubt", lambda _: None)
+        patch.setattr(known_answers, "doubt", lambda *_: None)
         yield
 
 

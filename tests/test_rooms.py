@@ -58,7 +58,7 @@ def test_the_core_names_no_other_package():
 
 
 DOORS = """
-secondpass config extend monitoring effects types questions markup
+secondpass config extend monitoring effects types markup
 settings settings.shared ranking.shared asking.shared adapters.shared formats.shared cli.shared
 concurrency.lazy concurrency.threads concurrency.workers settings.loading
 scorers.e5 scorers.encoder scorers.minilm scorers.shared concurrency.processor

@@ -28,6 +28,7 @@ from __future__ import annotations
 import copy
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 
 class SecondPassError(Exception):
@@ -182,9 +183,21 @@ class MethodError(SecondPassError, RuntimeError):
 
 
 class ModelLoadError(MethodError):
-    """A model could not be loaded: missing or damaged files, no network, wrong architecture."""
+    """A model could not be loaded: missing or damaged files, no network, wrong architecture.
+
+    Attributes:
+        is_final: whether the loaded model was refused, so that another attempt would be in vain.
+    """
 
     code = "model_not_loaded"
+    is_final = False
+
+    @classmethod
+    def final(cls, message: str) -> Self:
+        """The error of a model that was loaded and then refused."""
+        error = cls(message)
+        error.is_final = True
+        return error
 
 
 class DeadlineError(MethodError):

@@ -103,7 +103,7 @@ class Reranker:
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
-        fallback: methods to try in turn if ``method`` judged nothing; or a single method.
+        fallback: methods to try in turn if ``method`` judged nothing; or the name of a single one.
         render: which fields of a candidate the method is shown, and how; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
         limits: of the time, calls, tokens and cost of one ranking; None sets no limit.
@@ -112,7 +112,8 @@ class Reranker:
         tail: ``keep`` returns the tail after the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
-        strict: raise RerankError unless each candidate of the head that can be shown was scored.
+        strict: raise RerankError unless each candidate of the head that can be shown was scored, by
+            a model that is not doubtful.
         log_level: level at which issues are logged; ``debug`` if the ranking is ok in spite of it.
 
     Raises:

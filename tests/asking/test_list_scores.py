@@ -205,6 +205,29 @@ EXTRAS = {
     "missing span": ({"spans": [(0, 1)]}, {}, ("span_invalid", ())),
     "endless spans": ({"spans": ENDLESS}, {}, ("span_invalid", ())),
     "no spans": ({"spans": 1}, {}, ("span_invalid", ())),
+    "pieces": (
+        {"pieces": [[(0, 1, 0.5), [1, 3, 2]], None]},
+        {"pieces": [[(0, 1, 0.5), (1, 3, 2.0)], None]},
+        None,
+    ),
+    "overlapping pieces": (
+        {"pieces": [[(0, 2, 0.5), (1, 3, 0.5)], []]},
+        {"pieces": [None, []]},
+        ("span_invalid", (0,)),
+    ),
+    "long piece": (
+        {"pieces": [[(0, 4, 1.0)], None]},
+        {"pieces": [None] * 2},
+        ("span_invalid", (0,)),
+    ),
+    "no score": ({"pieces": [[(0, 1)], None]}, {"pieces": [None] * 2}, ("span_invalid", (0,))),
+    "infinite": (
+        {"pieces": [None, [(0, 1, math.inf)]]},
+        {"pieces": [None] * 2},
+        ("span_invalid", (1,)),
+    ),
+    "a piece of pieces": ({"pieces": [1, None]}, {"pieces": [None] * 2}, ("span_invalid", (0,))),
+    "missing pieces": ({"pieces": [[]]}, {}, ("span_invalid", ())),
     "issue": ({"issues": (GOOD,)}, {"issues": [GOOD]}, None),
     "unknown position": ({"issues": [Issue("c", "m", (2,))]}, {}, ("issue_invalid", ())),
     "other message": ({"issues": [Issue("c", None)]}, {}, ("issue_invalid", ())),
@@ -224,6 +247,7 @@ def test_extras_are_validated(extras, used, issue):
     else:
         assert result.issues == issues
     assert (result.original, result.spans) == (used.get("original"), used.get("spans"))
+    assert result.pieces == used.get("pieces")
 
 
 def test_lists_are_copied():

@@ -67,6 +67,7 @@ RUNS = {
     ),
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
+    "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),
     "benchmarks.preset_models": Run("--sizes 17m --repetitions 1 --passages 2 3"),
     "benchmarks/quality.py": Run(
@@ -82,6 +83,7 @@ RUNS = {
     "benchmarks/startup.py": Run("--runs 1", "ends"),
     "benchmarks/strategies.py": Run("--data {data}/trec-dl19 --seeds 1", "ends"),
     "benchmarks/wall_time.py": Run("--rounds 1", "ends"),
+    "benchmarks/terms.py": Run("--set {data}/trec-dl19 --seeds 1 --queries 2", "ends"),
     "benchmarks.speed.caches": Run("--model {model} --out {scratch} --queries 1"),
     "benchmarks.speed.concurrency": Run(
         "--model {model} --out {scratch} --rounds 1 --candidates 2", "ends"

@@ -147,3 +147,19 @@ def test_the_schema_is_plain_json_in_a_terminal():
     text = on_a_terminal("schema", "--json")
     assert json.loads(text) == json_schema()
     assert len(text) <= 300_000  # editors read it with each configuration
+
+
+def test_terms_that_weigh_much_or_on_relative_scores_are_warned_of(secondpass, write, here):
+    terms = "terms: [{{type: number, field: a, high: 1, weight: {}}}]\n"
+    api = "method: {type: endpoint, api: cohere, model: m}\n"
+    write("fine.yaml", api + terms.format(0.2))
+    write("heavy.yaml", "method: lexical\nfallback: [embedded]\n" + terms.format(0.3))
+    told = secondpass("config", "validate", "fine.yaml", "heavy.yaml", "--json")
+    fine, heavy = json.loads(told.out)
+    assert fine["warnings"] == []
+    first, *relative = heavy["warnings"]
+    assert first.startswith("terms: their weights are 0.3 in all; above 0.2")
+    assert [line.partition(",")[0] for line in relative] == [
+        "terms: with method lexical (unbounded)",
+        "terms: with fallback all-MiniLM-L6-v2-int8 (similarity)",
+    ]

@@ -1,17 +1,18 @@
 """``secondpass doctor``: what is installed, set, reachable and loadable."""
 
 import json
+from functools import partial
 from importlib import metadata
 
 import pytest
 
 from checkpoint_folders import without_head
+from damaged_folders import write_damaged
 from fake_provider import FakeProvider
 from family_models import write_causal_family
 from secondpass import MissingExtraError
 from secondpass.scorers import known_answers
 from terminals import on_a_terminal
-from tiny_models import write_classifier
 
 WIDE = {"COLUMNS": "300", "NO_COLOR": "1"}
 DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
@@ -116,13 +117,14 @@ def test_a_stored_answer_does_not_stand_for_the_service(secondpass, provider, gr
 
 @pytest.mark.long  # imports torch; `tests/scorers` has what is wrong with a model
 def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
-    """A model that lacks weights, and one that does not know an answer."""
+    """A model that lacks weights, one that knows no answer, and one that is inverted."""
     monkeypatch.setattr(known_answers, "doubt", DOUBT)
     for write, reason in (
         (without_head, "classifier.weight"),
-        (write_classifier, "model_doubtful"),
+        (partial(write_damaged, name="everything random"), "model_doubtful"),
+        (partial(write_damaged, name="head negated"), "its scores mean the opposite"),
     ):
-        folder = write(tmp_path / reason)
+        folder = write(tmp_path / reason.replace(" ", "-"))
         model = json.dumps({"type": "cross_encoder", "model": str(folder)})
         told = secondpass("doctor", "--json", "--set", f"method={model}")
         assert told.code == 1

@@ -27,6 +27,7 @@ PAGES = [
     "docs/how-to/caching-and-concurrency.md",
     "docs/how-to/mcp.md",
     "docs/how-to/production.md",
+    "docs/how-to/prompt.md",
     "docs/how-to/ray.md",
     "docs/how-to/tracing.md",
     "docs/index.md",

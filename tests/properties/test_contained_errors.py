@@ -146,6 +146,7 @@ HOOKS = {
     "render count": (lambda e: {**rendering("x|count"), **of_values(metadata={"x": Odd(e)})}, None),
     "render nested": (lambda e: {**rendering("x.y"), **of_values(metadata={"x": Odd(e)})}, None),
     "when": (lambda e: {"when": AGREEMENT, **of_values(metadata={"one": Odd(e), "two": 1})}, None),
+    "term": (lambda e: {"terms": [TERM], **of_values(metadata={"x": Odd(e)})}, "term_missing"),
     "retrieval score": (lambda e: {"blend": MINMAX, **of_values(score=Odd(e))}, None),
     "context": (
         lambda e: {"method": {"type": "graded", "llm": Model(), "prompt": {"context": raising(e)}}},
@@ -164,6 +165,9 @@ HOOKS = {
         None,
     ),
 }
+
+
+TERM = {"type": "number", "field": "x", "high": 1, "weight": 1.0}
 
 
 def settings_of(hook, error):

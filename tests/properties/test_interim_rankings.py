@@ -80,6 +80,9 @@ rerankers = st.builds(
     st.sampled_from([None, 0.4]),
     fallback=st.lists(strategies, max_size=1),
     blend=st.sampled_from([None, {"original": 0.5, "normalize": "minmax"}]),
+    terms=st.sampled_from(
+        [(), [{"type": "value", "field": "a", "values": {"x": 0.4}, "weight": 0.3}]]
+    ),
     passages=st.sampled_from([None, {"size": 5}]),
     depth=st.sampled_from([None, 7]),
     order=st.sampled_from(ORDERS),

@@ -56,11 +56,22 @@ passages = st.fixed_dictionaries(
     {"size": st.integers(1, 9), "combine": st.sampled_from(["max", "first", "mean"])}
 )
 floors = st.builds(Floor, st.floats(-2, 2), st.sampled_from([None, "rerank"]), st.floats(-2, 2))
+terms = st.sampled_from(
+    [
+        (),
+        [{"type": "value", "field": "a", "values": {"x": 0.4}, "weight": 0.3}],
+        [
+            {"type": "number", "field": "score", "high": 2, "weight": 1.5},
+            {"type": "recency", "field": "a|text", "half_life_days": 30, "weight": 0.1},
+        ],
+    ]
+)
 rerankers = st.builds(
     Reranker,
     scores.map(lambda answer: InOrder(answer * 20)),
     when=whens,
     blend=blends,
+    terms=terms,
     passages=st.none() | passages,
     depth=st.none() | st.integers(1, 14),
     floor=st.none() | st.floats(-2, 2) | floors,
@@ -291,7 +302,8 @@ def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     ranking = reranker.rerank("query", given_candidates)
     for item in ranking:
         original = to_candidates([given_candidates[item.position]])[0]
-        added = {"rerank_score"} if item.span is None else {"rerank_score", "rerank_span"}
+        found = {"rerank_span": item.span, "rerank_terms": item.terms}
+        added = {"rerank_score", *(key for key, value in found.items() if value is not None)}
         assert set(item.metadata) == original.metadata.keys() | added
         for key, value in original.metadata.items():
             if key != "rerank_score":

@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secondpass import Candidate, Ranked, Ranking, Report, Reranker
@@ -73,6 +73,7 @@ def passages(draw):
     return drawn
 
 
+@settings(max_examples=5 * settings().max_examples)  # 10,000 lists in the long profile
 @given(
     passages=passages(),
     tokens=st.integers(1, 60),
@@ -134,6 +135,9 @@ def test_the_best_sentences_stand_in_the_order_of_the_text(tokens, expected):
     pieces = sentences_of(TEXT, [0.1, 0.9, 0.3, 0.8, 0.2])
     packed = ranking_of((TEXT, {}, pieces)).pack(tokens, count=words, numbered=False)
     assert packed.text == expected
+    for source in packed.sources:
+        parts = [TEXT[slice(*span)] for span in source.spans]
+        assert packed.text[source.start : source.stop] == f" {MARK} ".join(parts)
 
 
 def test_without_its_best_sentence_a_passage_is_left_out():

@@ -210,7 +210,7 @@ def test_why_a_ranking_is_degraded(judgement, reasons, is_fallback):
     assert explanation.degraded_by == reasons
     assert all(DEGRADED_WORDS[reason] in str(explanation) for reason in reasons)
     strict = Reranker(**settings, strict=True, log_level="debug")
-    if {*reasons} <= {"fallback", "doubtful"}:
+    if {*reasons} <= {"fallback"}:
         assert strict.rerank("q", LEVELS).order == ranking.order
     else:
         with pytest.raises(RerankError, match=f"reranking is {report.status_text}, and strict"):

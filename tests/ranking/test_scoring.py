@@ -158,7 +158,7 @@ def test_a_model_that_gives_different_texts_one_score(texts, scores, members, co
     ("doubt", "status"), [("it is odd", "degraded"), (None, "ok"), (True, "ok")]
 )
 def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
-    report = Reranker(InOrder([1, 2], doubt=doubt), strict=True).rerank("q", ["a", "b"]).report
+    report = Reranker(InOrder([1, 2], doubt=doubt)).rerank("q", ["a", "b"]).report
     assert report.status == status
     assert [issue.message for issue in report.issues] == (
         ["it is odd"] if doubt == "it is odd" else []

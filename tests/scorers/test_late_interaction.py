@@ -7,8 +7,9 @@ import pytest
 
 from checkpoint_folders import edit
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass import Candidate, ConfigurationError, InputError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
 
@@ -38,7 +39,7 @@ opened = cache(LateInteractionScorer)
 def model_of(scorer):
     """The model that a scorer has loaded."""
     scorer.warm_up()
-    return scorer._engine.loaded.model
+    return scorer.loaded_model
 
 
 def close(scores):
@@ -72,6 +73,49 @@ def test_scores_of_the_model(model, query, request):
     assert all(type(score) is float for score in scores)
     assert len(set(scores)) >= 5
     assert scores[0] == scores[-1]
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "message"),
+    [
+        ({"model_type": "SentenceTransformer"}, {"architectures": ["BertModel"]}, r"Stanford\)$"),
+        ({}, {"architectures": None}, "; it fits 'classifier'"),
+        (
+            {"model_type": "MultiVectorEncoder"},
+            {"architectures": ["Lfm2BidirectionalModel"]},
+            "; it fits 'lfm2.5-colbert'",
+        ),
+    ],
+)
+def test_no_model_of_another_family_is_loaded(tmp_path, own, base, message):
+    for name, content in (("config_sentence_transformers", own), ("config", base)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    with pytest.raises(ModelLoadError, match=rf"does not fit the family 'colbert' .*{message}"):
+        LateInteractionScorer(str(tmp_path)).warm_up()
+
+
+def test_a_folder_without_a_model(tmp_path):
+    with pytest.raises(ModelLoadError, match="cannot be loaded"):
+        LateInteractionScorer(str(tmp_path)).warm_up()
+
+
+def test_it_is_the_cross_encoder_with_its_family_fixed(folder, tmp_path):
+    late, other = (
+        kind(folder, score_cache=str(tmp_path / f"{kind.__name__}.db"))
+        for kind in (LateInteractionScorer, CrossEncoderScorer)
+    )
+    assert (late.score_kind, late.takes_instruction) == ("unbounded", False)
+    expected = late.score_pairs("the mat", DOCUMENTS)
+    assert other.score_pairs("the mat", DOCUMENTS) == expected
+    assert other.engine == late.engine
+    assert "which only torch runs" in late.engine.reason
+    new = LateInteractionScorer(folder, remember=3, score_cache=late.score_cache)
+    new.warm_up()
+    assert new.loaded_model is not late.loaded_model
+    model_of(new).run = None  # not called: the scores are remembered
+    assert new.score_pairs("the mat", DOCUMENTS) == expected
+    with pytest.raises(InputError, match="instruction"):
+        late.score_pairs("the mat", DOCUMENTS, instruction="find")
 
 
 def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
@@ -135,8 +179,9 @@ def test_many_requests(scorer):
 
 
 @pytest.mark.parametrize("remember", [0, 100])
-def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, remember):
-    scorer = LateInteractionScorer(folder, remember=remember, known_answers=False)
+def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, tmp_path, remember):
+    own = str(shutil.copytree(folder, tmp_path / "own"))  # shares its vectors with no other
+    scorer = LateInteractionScorer(own, remember=remember, known_answers=False)
     scorer.warm_up()
     model, encoded = model_of(scorer), []
     encode = model.encoder.encode_document

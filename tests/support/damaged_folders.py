@@ -205,6 +205,11 @@ def _pair(*parts):
     return _set("post_processor", "pair", value=pieces)
 
 
+def foreign_words():
+    """Half of the words of another tokenizer are other ones, all at other numbers."""
+    return [*SPECIAL, *known_words()[::-2], *(f"w{index}" for index in range(45))]
+
+
 def reversed_ids(folder):
     """Other numbers of the words, all below those of the model."""
     words = known_words()
@@ -231,7 +236,7 @@ def more_tokens(count, special=False):
             content["added_tokens"].append(
                 {
                     "id": size + index,
-                    "content": ["moon", "dog", "cat"][index],
+                    "content": ["planet", "wolf", "lion"][index],
                     "single_word": False,
                     "lstrip": False,
                     "rstrip": False,
@@ -554,7 +559,7 @@ DAMAGES = {
     "tokenizer cut off": cut_file("tokenizer.json", 0.6),
     "empty vocabulary": vocabulary(SPECIAL),
     "a third of the vocabulary": fewer_words(0.33),
-    "foreign vocabulary": vocabulary([*SPECIAL, *(f"w{index}" for index in range(90))]),
+    "foreign vocabulary": vocabulary(foreign_words),
     "letters alone": vocabulary([*SPECIAL, *"abcdefghijklmnopqrstuvwxyz0123456789.?"]),
     "larger vocabulary": vocabulary(
         lambda: [*SPECIAL, *known_words(), *(f"w{index}" for index in range(90))]
@@ -602,9 +607,7 @@ DAMAGES = {
     "ONNX empty": onnx_then(cut_file("onnx/model.onnx", 0)),
     "right ONNX, no checkpoint": onnx_then(gone("model.safetensors")),
     "right ONNX, no tokenizer": onnx_then(gone(*FILES)),
-    "right ONNX, foreign vocabulary": onnx_then(
-        vocabulary([*SPECIAL, *(f"w{index}" for index in range(90))])
-    ),
+    "right ONNX, foreign vocabulary": onnx_then(vocabulary(foreign_words)),
     "right ONNX, added tokens": onnx_then(more_tokens(3)),
     "right ONNX, passage first": onnx_then(
         _pair(("[CLS]", 0), ("B", 0), ("[SEP]", 0), ("A", 1), ("[SEP]", 1))

@@ -27,7 +27,7 @@ def write_collections(folder: Path) -> Path:
 
     A passage is about an animal at a place, as a query is. It has the grade 3 for that query if it
     is the first of its kind, and 1 or 2 otherwise; passages about the same animal elsewhere are
-    judged 0. The first has lists of candidates, by two first stages.
+    judged 0; its answer is the place. The first has lists of candidates, by two first stages.
     """
     for name in NAMES:
         is_german = name.endswith("-de")
@@ -50,6 +50,13 @@ def write_collections(folder: Path) -> Path:
             for number in range(len(kinds))
         }
         write_collection(folder / name, corpus, queries, qrels)
+        answers = [
+            {"query_id": f"q{number}", "doc_id": f"d{number}-0", "answer": kind["place"]}
+            for number, kind in enumerate(kinds)
+        ]
+        for row in answers:
+            row["start"] = corpus[row["doc_id"]].index(row["answer"])
+        write_lines(folder / name / "answers.jsonl", answers)
     for file in ("candidates", "candidates-contriever"):
         draw = random.Random(file)
         write_lines(folder / NAMES[0] / f"{file}.jsonl", first_stage(folder / NAMES[0], draw))

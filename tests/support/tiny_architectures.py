@@ -7,7 +7,7 @@ from tiny_models import TINY, WORDS, once
 _LETTERS = WORDS[5:]
 _SIZES = {
     **TINY,
-    "vocab_size": 40,
+    "vocab_size": 30,
     "max_position_embeddings": 66,
     "num_labels": 1,
     "pad_token_id": 0,

@@ -117,7 +117,9 @@ def test_every_parameter_can_be_assigned_or_is_refused() -> None:
     ranker: Any = SecondPassRanker("lexical")
     before = ranker.to_dict()
     for name in inspect.signature(SecondPassRanker.__init__).parameters.keys() - {"self"}:
-        if name not in {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}:
+        if name not in {
+            *("top_k", "depth", "score_threshold", "dedupe", "max_tokens", "meta_prefix")
+        }:
             with pytest.raises(AttributeError, match=f"^{name} can't be changed"):
                 setattr(ranker, name, "other")
     unknown = r"^topk is no parameter of SecondPassRanker.*did you mean 'top_k'\?"

@@ -248,7 +248,7 @@ class Parameters:
             raise ConfigurationError(problems, self.component)
         self.check_free(name, value, fixed)
         setting = self.per_call.get(name)
-        if setting in {"top_k", "depth"}:
+        if setting in {"top_k", "depth"} or name == "max_tokens":
             return whole_number(name, value)
         return finite_number(name, value) if setting == "floor" else value
 

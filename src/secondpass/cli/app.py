@@ -16,6 +16,7 @@ from secondpass.cli.running import CommandGroup, Subcommand, report_errors
 GROUPS = {
     "Rank": {
         "rerank": "secondpass.cli.commands.rerank:rerank",
+        "pack": "secondpass.cli.commands.pack:pack",
         "plan": "secondpass.cli.commands.plan:plan",
         "job": "secondpass_ray.cli:job",
     },

@@ -49,7 +49,8 @@ class Lazy(Generic[T]):
     The function that creates it is passed with each use and not kept: a method of the object that
     has the value would make a cycle, so that a model would live on until a full garbage collection.
 
-    A ModelLoadError is raised again for a minute before the next attempt. With ``per_process``, a
+    A ModelLoadError is raised again for a minute before the next attempt, one that is final until
+    :meth:`retry`. With ``per_process``, a
     forked child creates its own value, because threads of the parent's do not exist there.
     """
 
@@ -68,14 +69,16 @@ class Lazy(Generic[T]):
         with self._lock:
             if self._value is not None:
                 return self._value
-            if self._failure is not None and time.monotonic() - self._failure[0] < _RETRY_AFTER:
-                raise copy.copy(self._failure[1])
+            if self._failure is not None:
+                failed_at, error = self._failure
+                if error.is_final or time.monotonic() - failed_at < _RETRY_AFTER:
+                    raise copy.copy(error)
             try:
                 self._value = create()
-            except ModelLoadError as error:
+            except ModelLoadError as failure:
                 # A copy has no traceback, whose frames would keep a partly loaded model alive. Nor
                 # is it raised itself, but copies of it.
-                self._failure = (time.monotonic(), copy.copy(error))
+                self._failure = (time.monotonic(), copy.copy(failure))
                 raise
             self._failure = None
             return self._value
@@ -87,7 +90,7 @@ class Lazy(Generic[T]):
         return self._value
 
     def retry(self, create: Callable[[], T]) -> T:
-        """Like :meth:`get`, but tries again after a failure of the last minute."""
+        """Like :meth:`get`, but tries again after a failure."""
         with self._lock:
             self._failure = None
         return self.get(create)

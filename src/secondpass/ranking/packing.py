@@ -8,11 +8,12 @@ nothing is repeated. A passage without neighbours is a line of its own.
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from secondpass.effects import Span
 from secondpass.errors import InputError
@@ -20,9 +21,6 @@ from secondpass.ranking.ordering import LostInTheMiddle
 from secondpass.ranking.rendering import is_blank
 from secondpass.settings import describe
 from secondpass.types import Ranked
-
-if TYPE_CHECKING:
-    from secondpass.ranking.result import Ranking
 
 TokenCounter: TypeAlias = Callable[[str], Any]
 """Returns the number of tokens of a text, or the tokens."""
@@ -35,6 +33,7 @@ _NAMED = ("title", "source", "url")
 """Keys of the metadata that name a source, in this order."""
 _SEPARATOR = "\n\n"
 _BYTES_PER_TOKEN = 3
+_DENSE = string.digits.encode() + string.punctuation.encode()
 _LEAST_OVERLAP = 20
 """Characters that the end of one passage and the beginning of another must share to be neighbours.
 Fewer may be equal by chance."""
@@ -103,21 +102,29 @@ class Packed:
 
 
 def estimate_most_tokens(text: str) -> float:
-    """An estimate of the number of tokens of a text that is rarely too low: one for 3 bytes."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return size / _BYTES_PER_TOKEN
+    """An estimate of the number of tokens of a text that is rarely too low.
+
+    One for each ASCII digit and punctuation mark, and for every 3 bytes of UTF-8 of the rest.
+    """
+    data = text.encode("utf-8", "replace")
+    others = len(data.translate(None, _DENSE))
+    return len(data) - others + others / _BYTES_PER_TOKEN
 
 
 def pack(
-    ranking: Ranking,
+    items: Sequence[Ranked],
     tokens: int,
     *,
+    best: Sequence[int] = (),
     count: object = None,
     order: PackOrder = "best",
     neighbours: tuple[str, str] | None = None,
     numbered: bool = True,
 ) -> Packed:
-    """See :meth:`secondpass.Ranking.pack`."""
+    """See :meth:`secondpass.Ranking.pack`.
+
+    ``best`` has the input positions of the items, the best first; empty: that is their order.
+    """
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"tokens: give a whole number of 1 or more, not {describe(tokens)}")
     if order not in ("best", "document", "lost_in_the_middle"):
@@ -128,14 +135,10 @@ def pack(
     ):
         message = "give the names of two metadata fields, or None"
         raise InputError(f"neighbours: {message}, not {describe(neighbours)}")
-    items = ranking.items
     kept, left_out = _distinct(items)
     lines = _lines(kept, neighbours)
     packer = _Packer(tokens, _counter(count), order, numbered=numbered)
-    # An ordering that places the best items at both ends does not say that the last is the worst.
-    trace = ranking.trace
-    before = trace.before if trace is not None and trace.arranged else None
-    places = {position: place for place, position in enumerate(before or ())}
+    places = {position: place for place, position in enumerate(best)}
     for item in sorted(kept, key=lambda item: places.get(item.position, len(places))):
         reason = packer.add(lines[item.position], item)
         if reason is not None:
@@ -437,17 +440,18 @@ class _Packer:
         missing = block.missing(item, whole)
         if not missing.strip():
             return "repeated"
+        parts = [*_parts(item)]
+        if parts and self._cost(block.missing(item, parts[0])) > self._room:
+            return "tokens"  # the others would be read without the best one
         if self._cost(missing) <= self._room and self._accept(block.adding(item, [whole])):
             return None
         chosen: list[Span] = []
         cost = 0.0
-        for part in _parts(item):
+        for part in parts:
             further = self._cost(block.missing(item, part))
             if cost + further <= self._room:
                 chosen.append(part)
                 cost += further
-            elif not chosen:
-                break  # the others would be read without the best one
         while chosen:
             if not cost:
                 return "repeated"

@@ -87,7 +87,7 @@ class RankingPass:
 
         Raises:
             RerankError: under ``strict``, if a candidate of the head that has a text was not
-                scored, or the ordering was not followed.
+                scored, the ordering was not followed, or the model is doubtful.
         """
         settings = self.settings
         self.kept = range(len(self.candidates))
@@ -104,8 +104,8 @@ class RankingPass:
         result = (yield from self._judge()) if self._to_judge else None
         outcome = self._outcome(self.ledger.record_exception)
         ranking = yield from self._ranking(outcome, result)
-        in_part = outcome.degraded_by - {"doubtful"}
-        complete = outcome.order_followed and not in_part and outcome.complete(self.renderable)
+        sound = outcome.order_followed and not outcome.degraded_by
+        complete = sound and outcome.complete(self.renderable)
         if settings.strict and not complete:
             raise RerankError(ranking) from self.ledger.take_error()
         self.ledger.take_error()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, overload
 from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
+from secondpass.ranking.packing import Packed, PackOrder, TokenCounter, pack
 from secondpass.settings import counted
 from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
     from secondpass.ranking.outcome import Trace
-    from secondpass.ranking.packing import Packed, PackOrder, TokenCounter
 
 TEXT_LENGTH = 200
 """Characters of a query or a text in a notebook."""
@@ -91,7 +91,8 @@ class Ranking(Sequence[Ranked]):
             tokens: the budget, 1 or more, for the whole text.
             count: counts the tokens of a text: a tokenizer (of tiktoken, tokenizers, transformers),
                 or a function that returns their number or a list of them. Without, one token is
-                assumed for every 3 bytes, which is rarely too few.
+                assumed for each ASCII digit and punctuation mark, and for every 3 bytes of the
+                rest, which is rarely too few.
             order: of the passages in the text. ``best``: as ranked. ``document``: passages of one
                 document together, in its order; the document of the best passage first.
                 ``lost_in_the_middle``: the best at both ends.
@@ -104,10 +105,16 @@ class Ranking(Sequence[Ranked]):
         Raises:
             InputError: an argument is wrong, or ``count`` does not return a finite number.
         """
-        from secondpass.ranking.packing import pack  # rarely used, and costs time
-
+        # If an ordering has placed the best items at both ends, the last item is not the worst.
+        before = self.trace.before if self.trace is not None and self.trace.arranged else None
         return pack(
-            self, tokens, count=count, order=order, neighbours=neighbours, numbered=numbered
+            self.items,
+            tokens,
+            best=before or (),
+            count=count,
+            order=order,
+            neighbours=neighbours,
+            numbered=numbered,
         )
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:

@@ -73,11 +73,13 @@ class CrossEncoderScorer:
         batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
             probabilities.
-        remember: number of passages whose tokens are kept, the last used ones, about 1 KB each.
+        remember: number of passages whose tokens are kept, the last used ones, about 1 KB each. Of
+            models that encode single texts, the vectors of 64 passages are kept instead.
         score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
             for scores, which is created, or is a score cache of the same user. None keeps none.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
-            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
+            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``;
+            one that ranks other passages first is refused.
         local_files_only: never contact Hugging Face.
         token: a token of Hugging Face. Prefer an environment variable.
         token_env: environment variable that holds a token of Hugging Face, or several to try in
@@ -216,6 +218,8 @@ class CrossEncoderScorer:
     ) -> Iterator[Scored]:
         """Scores in batches: the first documents first, until shortly before the deadline."""
         self._check(instruction)
+        if not any(documents for _, documents in requests):
+            return
         activate = self._activation()
         pairs = self._pairs.get(self._load)
         known = instruction if pairs.takes_instruction else None
@@ -277,14 +281,18 @@ class CrossEncoderScorer:
     def _activation(self) -> Callable[[float], float]:
         return float if self.activation == "none" else _probability
 
-    def _load(self) -> CachedPairs:
-        options = {
+    def _options(self) -> dict[str, Any]:
+        """Further arguments of the models on torch."""
+        return {
             "max_length": self.max_length,
             "trust_remote_code": self.trust_remote_code,
             "model_kwargs": self.model_kwargs,
             "processor_kwargs": self.tokenizer_kwargs,
             "config_kwargs": self.config_kwargs,
         }
+
+    def _load(self) -> CachedPairs:
+        options = self._options()
         source = source_of(self)
         # A file with another description is another setting.
         described = None if self.family is None else FAMILIES.resolve(self.family)
@@ -314,7 +322,11 @@ class CrossEncoderScorer:
                 f"activation: the scores of the model {self.model!r} are of kind "
                 f"{loaded.score_kind!r}, and only logits have probabilities"
             )
-        doubt = loaded.engine.doubt() if self.known_answers else None
+        try:
+            doubt = loaded.engine.doubt() if self.known_answers else None
+        except ModelLoadError:
+            self._shared = None  # releases it, unless others use it
+            raise
         return CachedPairs(loaded.engine, self.score_cache, doubt, loaded.score_kind)
 
 

@@ -47,7 +47,6 @@ def recognise(
     family: Any = None,
     *,
     trusted: bool = False,
-    late_interaction: bool = False,
 ) -> Recognised:
     """The family of a model.
 
@@ -57,7 +56,6 @@ def recognise(
             an adapter, and if there is no model, which loading it tells.
         family: the setting; None selects among those that are built in.
         trusted: whether code of the model may run.
-        late_interaction: whether only such models are looked for.
 
     Raises:
         ModelLoadError: it is of none, of several, of another than the setting names, or is computed
@@ -68,8 +66,6 @@ def recognise(
         if family is not None:
             return Recognised(_name_of(family), FAMILIES.resolve(family), ())
     found = _fitting(model, facts, family)
-    if late_interaction and not any(item.family.is_late_interaction for item in found):
-        raise ModelLoadError(f"the model {model!r} was not trained for late interaction")
     is_a = f" ({facts.architecture})" if facts.architecture else ""
     if not found:
         end = next((end for end in _NO_RERANKER if facts.architecture.endswith(end)), None)
@@ -95,9 +91,10 @@ def recognise(
     kind = result.family
     if kind.code is not None and not (trusted and kind.code == "trusted"):
         trust = "; trust_remote_code runs it" if kind.code == "trusted" else ""
+        reason = kind.reason or "whose scores only code of its own computes"
         raise ModelLoadError(
-            f"the model {model!r}{is_a} is one of {kind.title}, whose scores only code of its "
-            f"own computes: run it on a rerank server, and name that in `endpoint`{trust}"
+            f"the model {model!r}{is_a} is one of {kind.title}, {reason}: run it on a rerank "
+            f"server, and name that in `endpoint`{trust}"
         )
     if family is None and kind.is_other_version(facts):
         raise ModelLoadError(
@@ -120,8 +117,7 @@ def torch_only(model: str, facts: ModelFacts) -> str | None:
     if not found:
         recognise(model, facts)
     for item in found:
-        run = item.family.run
-        if run is None or run.model == "classifier" or item.family.input.of != "own":
+        if item.family.needs_torch:
             return f"the model {model!r} is one of {item.family.title}, which only torch runs"
     return None
 
@@ -133,9 +129,10 @@ def _fitting(model: str, facts: ModelFacts, setting: Any) -> list[Recognised]:
         reasons = chosen.reasons(facts, named=True)
         if reasons is None:
             kind = facts.architecture or "a model of no class"
+            others = " and ".join(repr(item.name) for item in _fitting(model, facts, None))
             raise ModelLoadError(
-                f"the model {model!r} ({kind}) does not fit the family {name!r} ({chosen.title}), "
-                "which is set"
+                f"the model {model!r} ({kind}) does not fit the family {name!r} ({chosen.title})"
+                + (f"; it fits {others}" if others else "")
             )
         return [Recognised(name, chosen, reasons)]
     found = [

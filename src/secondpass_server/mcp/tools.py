@@ -331,7 +331,7 @@ class _Tools:
         query: Query,
         documents: Documents,
         tokens: Annotated[
-            int, Field(ge=1, description="Budget of tokens, estimated at one for 3 bytes.")
+            int, Field(ge=1, description="Budget of tokens, by an estimate that is rarely too low.")
         ],
         *,
         order: Annotated[

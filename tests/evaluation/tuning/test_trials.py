@@ -19,6 +19,8 @@ LLM = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}
 GRADED = {"type": "graded", "llm": LLM}
 MODEL = {"method": {"type": "cross_encoder", "model": "some/model"}}
 
+TERM = {"type": "number", "field": "clicks", "high": 1, "weight": 0.1}
+
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
@@ -56,10 +58,11 @@ def test_names(specs, expected):
         ({"method": "lexical"}, None, (20, 50, 60)),
         ({"method": "lexical"}, [70, 5, 80], (5, 60)),
         ({"method": "lexical", "order": "lost_in_the_middle"}, [5], ()),
+        ({"method": "lexical", "terms": [TERM]}, [5], ()),
         ({"method": GRADED, "depth": 30}, None, (30,)),
         ({"method": GRADED}, [5], (5,)),
     ],
-    ids=["own depth", "all depths", "given", "ordering", "service", "service, given"],
+    ids=["own depth", "all depths", "given", "ordering", "terms", "service", "service, given"],
 )
 def test_depths(config, depths, expected):
     reranker = Reranker.from_config(config)

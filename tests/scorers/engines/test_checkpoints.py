@@ -8,7 +8,9 @@ from functools import partial
 import pytest
 
 import checkpoint_folders as folders
+import damaged_folders
 import family_models as families
+from overlap_model import write_overlap
 from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import checkpoints
@@ -18,6 +20,7 @@ from tiny_models import (
     write_causal,
     write_classifier,
     write_late_interaction,
+    write_onnx,
     write_raw_causal,
 )
 
@@ -355,3 +358,124 @@ def test_loads_in_other_types_leave_torch_as_it_was(tmp_path):
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(load, range(12)))
     assert torch.get_default_dtype() == torch.float32
+
+
+# ---------------------------------------------------------------------- what does not fit
+
+
+def further(name, like="bert.pooler.dense.weight"):
+    """One more weight in the checkpoint of a classifier."""
+    return lambda folder: folders.edit_weights(
+        write_classifier(folder), lambda weights: {**weights, name: weights[like].clone()}
+    )
+
+
+UNFIT = {
+    "a third layer": (further("bert.encoder.layer.2.output.dense.weight"), "has bert.encoder.la"),
+    "a second head": (further("score.weight"), "has score.weight, which BertForSequence.* does no"),
+}
+
+
+def test_a_further_layer_beside_modules(tmp_path):
+    """On no engine, also without torch."""
+
+    def change(weights):
+        third = {key.replace("layers.1.", "layers.2."): it * 1 for key, it in weights.items()}
+        return third | weights
+
+    folder = folders.edit_weights(folders.modular(tmp_path / "model"), change)
+    for backend in ("auto", "openvino", "torch"):
+        with pytest.raises(ModelLoadError, match=r"layers.2|more layers than its config.json"):
+            CrossEncoderScorer(str(folder), backend=backend).warm_up()
+
+
+FIT = ["cls.predictions.decoder.weight", "lm_head.weight", "mtp.0.weight", "bert.pooler2.weight"]
+FIT += ["bert.embeddings.position_ids", "mask_predictions.dense.weight", "vocab_projector.weight"]
+
+
+def loaded(folder, **settings):
+    CrossEncoderScorer(str(folder), backend="torch", known_answers=False, **settings).warm_up()
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_weights_that_nothing_computes(tmp_path, name):
+    write, message = UNFIT[name]
+    with pytest.raises(ModelLoadError, match=message):
+        loaded(write(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_weights_of_the_training_alone(tmp_path, name):
+    loaded(further(name)(tmp_path / "model"))
+
+
+def test_a_head_beside_an_encoder_of_texts_is_no_matter(tmp_path):
+    folder = folders.embedder(tmp_path / "model")
+    add = {"classifier.weight": "embeddings.word_embeddings.weight"}
+    folders.edit_weights(folder, lambda all_: {**all_, **{n: all_[o] * 1 for n, o in add.items()}})
+    loaded(folder)
+    add = {"encoder.layer.2.output.dense.weight": "encoder.layer.1.output.dense.weight"}
+    folders.edit_weights(folder, lambda all_: {**all_, **{n: all_[o] * 1 for n, o in add.items()}})
+    with pytest.raises(ModelLoadError, match="which BertModel does not compute"):
+        loaded(folder)
+
+
+TOKENIZERS = {
+    "no tokenizer": "has no tokenizer: neither tokenizer.json",
+    "empty vocabulary": "103 token vectors, and its tokenizer only 5 tokens",
+    "a third of the vocabulary": "103 token vectors, and its tokenizer only 33 tokens",
+    "characters": "reads no word of its own vocabulary",
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("backend", ["torch", "openvino", "onnx"])
+def test_a_tokenizer_that_is_not_the_model_s(tmp_path, name, backend):
+    folder = damaged_folders.DAMAGES[name](write_onnx(write_overlap(tmp_path / "model")))
+    message = TOKENIZERS[name]
+    if name == "no tokenizer" and backend != "torch":
+        message = "no tokenizer.json"
+    scorer = CrossEncoderScorer(str(folder), backend=backend)
+    with pytest.raises(ModelLoadError, match=message):
+        scorer.warm_up()
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnx"])
+@pytest.mark.parametrize("name", ["added tokens", "special tokens"])
+def test_added_tokens_without_vectors(tmp_path, backend, name):
+    damage = damaged_folders.DAMAGES[f"{name} without vectors"]
+    folder = damage(write_onnx(write_overlap(tmp_path / "model")))
+    with pytest.raises(ModelLoadError, match=r"103 token vectors, .* up to the number 105"):
+        CrossEncoderScorer(str(folder), backend=backend).warm_up()
+
+
+def test_bytes_have_no_vocabulary_file(tmp_path):
+    """ByT5's tokenizer, of which half of the tokens are added ones."""
+    from transformers import ByT5Tokenizer, T5Config, T5ForConditionalGeneration
+
+    folder = tmp_path / "monot5-bytes"
+    ByT5Tokenizer().save_pretrained(folder)
+    config = T5Config(
+        **{"vocab_size": 384, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1},
+        **{"num_heads": 2, "decoder_start_token_id": 0},
+    )
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    own = {
+        "title": "bytes",
+        "match": {"architectures": "T5ForConditionalGeneration"},
+        "input": {"of": "pair", "parts": ["$query $passage"]},
+        "run": {"model": "seq2seq"},
+        "read": {"logit": 100, "minus": 101},
+    }
+    loaded(folder, family=own)
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(ModelLoadError, match="has no tokenizer"):
+        loaded(folder, family=own)
+
+
+def test_nemotron_reads_both_ways(tmp_path):
+    folder = families.write_bidirectional(tmp_path / "llama-nemotron-rerank-1b-v2")
+    loaded(folder)
+    folders.edit(folder, "config.json", is_causal=True)
+    with pytest.raises(ModelLoadError, match=r"rerank, which reads both ways, .*is_causal"):
+        loaded(folder)

@@ -73,31 +73,10 @@ def write(folder, name, content):
 
 def loaded(folder, **settings):
     settings = {"device": "cpu", "precision": "exact", "options": {}, **settings}
-    return VectorModel(HubModel(str(folder), local_files_only=True), True, **settings)
+    return VectorModel(HubModel(str(folder), local_files_only=True), True, None, **settings)
 
 
 # ---------------------------------------------------------------------- kinds of models
-
-
-@pytest.mark.parametrize(
-    ("own", "base", "accepted"),
-    [
-        ({"model_type": "MultiVectorEncoder"}, {}, True),
-        ({"model_type": "SentenceTransformer"}, {"architectures": ["BertModel"]}, False),
-        ({}, {"architectures": None}, False),
-        (None, None, True),  # the loader reports that it is no model
-    ],
-)
-def test_only_models_of_late_interaction_are_loaded(encoder, tmp_path, own, base, accepted):
-    for name, content in (("config_sentence_transformers", own), ("config", base)):
-        if content is not None:
-            write(tmp_path, f"{name}.json", content)
-    if accepted:
-        assert loaded(tmp_path)
-        return
-    message = f"^the model '{tmp_path}' was not trained for late interaction$"
-    with pytest.raises(ModelLoadError, match=message):
-        loaded(tmp_path)
 
 
 def test_an_old_package(folder, monkeypatch):
@@ -105,7 +84,7 @@ def test_an_old_package(folder, monkeypatch):
     module.__version__ = "5.4.0"
     module.__spec__ = importlib.util.spec_from_loader("sentence_transformers", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-    message = "late_interaction needs sentence-transformers 6 or later, and 5.4.0 is installed"
+    message = "a MultiVectorEncoder needs sentence-transformers 6 or later, and 5.4.0 is installed"
     with pytest.raises(ModelLoadError, match=message):
         loaded(folder)
 

@@ -17,6 +17,7 @@ from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.padding import Score, padding_fault
+from secondpass.scorers.engines.torch_texts import ids_of
 from secondpass.settings import counted
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ _SHOWN = 4
 """Missing weights that a message names."""
 
 
+def _layer(key: str) -> int:
+    """The number of the layer that a weight is of; -1 if it is of none."""
+    match = _OF_LAYER.search(key)
+    return -1 if match is None else int(match[2])
+
+
 def load_checked(
     name: str,
     facts: ModelFacts | None,
@@ -45,16 +52,21 @@ def load_checked(
     score: Callable[[M], Tensor],
     *,
     trust_remote_code: bool = False,
+    reads: Sequence[str] = (),
 ) -> M:
     """Load a model that is complete, scores a text, and whose modules are no code of its own.
 
     A missing weight on which no score depends, such as BERT's pooler in late interaction, is
     allowed. ``score`` scores or encodes :data:`SAMPLE`; ``facts`` are None if the model has neither
-    ``config.json`` nor ``modules.json``.
+    ``config.json`` nor ``modules.json``; ``reads`` are names of weights that are read beside those
+    of the model's class.
 
     Raises:
-        ModelLoadError: it needs code of its own, lacks a weight, or cannot score a text.
+        ModelLoadError: it needs code of its own, lacks a weight or its vocabulary, has weights that
+            its class does not compute, or cannot score a text.
     """
+    if facts is not None:
+        check_tokenizer_files(name, facts)
     for type_ in facts.types if facts is not None and not trust_remote_code else ():
         if not _KNOWN_MODULE.fullmatch(type_):
             raise ModelLoadError(
@@ -79,8 +91,42 @@ def load_checked(
         kinds = ", ".join(dict.fromkeys(type(loading.model).__name__ for loading in loadings))
         reason = f"its checkpoint has no {_listed(missing)}, which the scores of {kinds} need"
         raise ModelLoadError(_refusal(name, facts, reason))
+    if not trust_remote_code:
+        _check_unexpected(name, facts, loadings, reads)
     _check_score(name, facts, model, score)
     return model
+
+
+_HARMLESS = re.compile(
+    r"pooler|position_ids|inv_freq|rotary_emb|\.attn\.(masked_)?bias$|^decoder\.(weight|bias)$"
+    r"|(^|\.)(cls|lm_head|\w*predictions|vocab_(transform|layer_norm|projector)|mlm\w*|mtp)\."
+)
+"""Weights without influence on scores: of buffers, poolers, of the training as a language model."""
+_OF_LAYER = re.compile(r"(^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
+
+
+def _check_unexpected(
+    name: str, facts: ModelFacts | None, loadings: Sequence[_Loading], reads: Sequence[str]
+) -> None:
+    """Check that the class of a model computes all of its checkpoint.
+
+    Layers beyond those of config.json, or a second head, are left out in silence. Of an encoder the
+    heads are no matter.
+    """
+    for loading in loadings:
+        kind = type(loading.model).__name__
+        last = max((_layer(key) for key, _ in loading.model.named_parameters()), default=-1)
+        is_encoder = kind.endswith(("Model", "ForMaskedLM"))
+        more = [
+            key
+            for key in loading.unexpected
+            if key not in reads
+            and not _HARMLESS.search(key)
+            and (_layer(key) > last or (_layer(key) < 0 and not is_encoder))
+        ]
+        if more:
+            reason = f"its checkpoint has {_listed(more)}, which {kind} does not compute"
+            raise ModelLoadError(_refusal(name, facts, reason))
 
 
 def _check_score(
@@ -102,8 +148,71 @@ def _check_score(
         raise ModelLoadError(_refusal(name, facts, "its weights give no finite score"))
 
 
+_VOCABULARIES = (
+    *("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"),
+    *("tokenizer.model", "spm.model", "sentencepiece.model", "source.spm", "bpe.codes"),
+    *("vocab.bpe", "tekken.json", "vocab.model"),
+)
+"""Files that hold the vocabulary of a tokenizer."""
+_NEED_NONE = ("ByT5", "Canine", "Perceiver")
+"""Tokenizers of bytes or characters, which have no such file."""
+
+
+def check_tokenizer_files(name: str, facts: ModelFacts) -> None:
+    """Check that a model has a vocabulary; transformers makes one of five tokens if it has none."""
+    folders = dict.fromkeys(("", *(str(it.get("path") or "") for it in facts.modules or ())))
+    for folder in folders:
+        where = f"{folder}/" if folder else ""
+        settings = facts.read(f"{where}tokenizer_config.json") or {}
+        own = str(settings.get("tokenizer_class", "")).startswith(_NEED_NONE)
+        if own or settings.get("auto_map"):
+            return
+        if any(facts.find(f"{where}{file}") is not None for file in _VOCABULARIES):
+            return
+    raise ModelLoadError(
+        f"the model {name!r} has no tokenizer: neither {_VOCABULARIES[0]} nor another file of a "
+        "vocabulary"
+    )
+
+
+def check_size(name: str, tokens: int, rows: int) -> None:
+    """Check that a tokenizer knows at least half of the tokens for which a model has vectors."""
+    if tokens < rows / 2:
+        raise ModelLoadError(
+            f"the model {name!r} has {rows} token vectors, and its tokenizer only {tokens} tokens: "
+            "it is damaged, or the tokenizer of another model"
+        )
+
+
+def check_own_words(
+    name: str,
+    size: int,
+    token_of: Callable[[int], str | None],
+    read: Callable[[str], Sequence[int]],
+) -> None:
+    """Check that a tokenizer reads words of its vocabulary as such: one of some at least."""
+    words = 0
+    for number in range(0, size, max(1, size // _OWN_WORDS)):
+        word = (token_of(number) or "").lstrip("▁Ġ")
+        if len(word) < _LETTERS or not word.isalpha():
+            continue
+        words += 1
+        if number in read(word) or number in read(f" {word}"):
+            return
+    if words >= _LEAST_WORDS:
+        raise ModelLoadError(
+            f"the tokenizer of the model {name!r} reads no word of its own vocabulary: its files "
+            "do not fit each other"
+        )
+
+
+_OWN_WORDS, _LETTERS, _LEAST_WORDS = 40, 3, 5
+
+
 def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
-    """Check that a model has a vector for each token of its tokenizer, but for added tokens."""
+    """Check that a model has a vector for each token of its tokenizer, but for added tokens, and
+    that the tokenizer is not much smaller.
+    """
     size = getattr(tokenizer, "vocab_size", 0)
     try:
         rows = model.get_input_embeddings().weight.shape[0]
@@ -113,6 +222,11 @@ def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
         raise ModelLoadError(
             f"the model {name!r} has {rows} token vectors, and its tokenizer {size} tokens: it is "
             "the tokenizer of another model"
+        )
+    if size:
+        check_size(name, len(tokenizer), rows)
+        check_own_words(
+            name, size, tokenizer.convert_ids_to_tokens, lambda text: ids_of(tokenizer, text)
         )
 
 
@@ -243,6 +357,7 @@ class _Loading(NamedTuple):
     model: Any
     missing: list[str]
     mismatched: list[str]
+    unexpected: list[str]
 
 
 class _Observer:
@@ -306,13 +421,16 @@ _observer = _Observer()
 
 def _loading(model: Any, info: Mapping[str, Any], config: Any) -> _Loading:
     missing = list(info["missing_keys"])
+    unexpected = sorted(info["unexpected_keys"])
     if getattr(model, "_hf_peft_config_loaded", False):
         # These are keys of the adapter alone; a head that its base lacks must be in it.
         names = [name for name, _ in model.named_parameters()]
         known = getattr(config, "architectures", None) or ()
         if type(model).__name__ not in known and not any(".modules_to_save." in it for it in names):
             missing.append("trained head")
-    return _Loading(model, missing, sorted(key for key, *_ in info["mismatched_keys"]))
+        unexpected = []
+    mismatched = sorted(key for key, *_ in info["mismatched_keys"])
+    return _Loading(model, missing, mismatched, unexpected)
 
 
 def _are_needed(model: M, loadings: Sequence[_Loading], score: Callable[[M], Tensor]) -> bool:

@@ -21,6 +21,7 @@ from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel
+from secondpass.scorers.families import FAMILIES
 from secondpass.scorers.hub import HubModel, unreachable
 from secondpass.scorers.recognition import recognise, torch_only
 from secondpass.types import ScoreKind
@@ -29,7 +30,7 @@ Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 
 _LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
 """In order of preference: equally fast in float32, but onnxruntime has no bfloat16."""
-_USER = "the cross_encoder scorer"
+_USER = "a local model"
 _TORCH_ONLY = (
     "family",
     "prompt",
@@ -127,7 +128,9 @@ def load(settings: EngineSettings) -> Loaded:
     model, kind, reason = _load(settings)
     if isinstance(model, FamilyModel) and model.reads_lists:
         return Loaded(ListEngine(model, reason), kind)
-    return Loaded(PairEngine(model, reason, settings.batch_size), kind)
+    # What encodes single texts has so many of them in a forward pass.
+    at_most = model.batch_size if isinstance(model, VectorModel) else settings.batch_size
+    return Loaded(PairEngine(model, reason, at_most), kind)
 
 
 _Model: TypeAlias = LightModel | TorchModel | FamilyModel | VectorModel
@@ -177,6 +180,10 @@ def _installed() -> list[Backend]:
 
 def _why_torch(settings: EngineSettings) -> str | None:
     """Why only torch can run this; None if another backend can."""
+    if settings.family is not None:
+        family = FAMILIES.resolve(settings.family)
+        if family.needs_torch:
+            return f"the model is one of {family.title}, which only torch runs"
     if settings.torch_only:
         return f"only torch supports {', '.join(settings.torch_only)}"
     if settings.device not in {"auto", "cpu"}:
@@ -273,7 +280,7 @@ def _torch(
     assert family.run is not None
     kind = family.run.model
     if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
-        vectors = _vectors(settings, offline, kind)
+        vectors = _vectors(settings, offline, facts, kind)
         return vectors, vectors.score_kind
     common: Any = {
         "device": settings.device,
@@ -287,7 +294,9 @@ def _torch(
     return FamilyModel(source, offline, facts, recognised, **common), family.scale.kind
 
 
-def _vectors(settings: EngineSettings, offline: bool, kind: str) -> VectorModel:
+def _vectors(
+    settings: EngineSettings, offline: bool, facts: ModelFacts | None, kind: str
+) -> VectorModel:
     """A model that encodes each text by itself."""
     source, prompt = settings.source, settings.prompt
     if settings.prompt_name is not None or (prompt is not None and INSTRUCTION in prompt):
@@ -295,14 +304,18 @@ def _vectors(settings: EngineSettings, offline: bool, kind: str) -> VectorModel:
             f"the model {source.name!r} is a {kind}: prompt takes no {INSTRUCTION}, and prompt_name"
             " cannot be set"
         )
-    options = {key: value for key, value in settings.options.items() if key != "max_length"}
+    own = {"max_length", "query_length", "remember"}
+    options = {key: value for key, value in settings.options.items() if key not in own}
     return VectorModel(
         source,
         offline,
+        facts,
         kind,
         device=settings.device,
         precision="exact" if settings.precision == "auto" else settings.precision,
+        query_length=settings.options.get("query_length"),
         document_length=settings.max_length,
         batch_size=settings.batch_size,
+        remember=settings.options.get("remember", 0),
         options=options if prompt is None else {**options, "prompts": {"query": prompt}},
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import MethodError, ModelLoadError
-from secondpass.scorers.engines.checkpoints import check_length
+from secondpass.scorers.engines.checkpoints import check_length, check_own_words, check_size
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
 from secondpass.scorers.engines.padding import padding_fault
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
@@ -49,6 +49,7 @@ class LightModel:
         remember: int = 0,
     ) -> None:
         check_length(files.model, max_length, files.positions)
+        self._files = files
         self.threads = threads or usable_cpus()
         self._max_length = max_length or files.max_length
         self.tokenizer = PairTokenizer(
@@ -59,11 +60,8 @@ class LightModel:
             types=files.types,
             remember=remember,
         )
-        if files.words is not None and self.tokenizer.words > files.words:
-            raise ModelLoadError(
-                f"the model {files.model!r} has {files.words} token vectors, and its tokenizer "
-                f"{self.tokenizer.words} tokens: it is the tokenizer of another model"
-            )
+        if files.words is not None:
+            self._check_vocabulary(files.words)
         self.truncated = self.tokenizer.truncated
         self.runtime = open_runtime(
             files.graph or files.weights, backend, precision=precision, threads=self.threads
@@ -71,7 +69,6 @@ class LightModel:
         self.budget = _BUDGETS[backend]
         self.backend = backend
         self.precision = self.runtime.precision
-        self._files = files
         unknown = self.runtime.inputs - _INPUTS
         if unknown or "input_ids" not in self.runtime.inputs:
             inputs = ", ".join(sorted(self.runtime.inputs))
@@ -90,6 +87,22 @@ class LightModel:
             )
         self._try_out()
         self._check_padding(exact=precision == "exact")
+
+    def _check_vocabulary(self, rows: int) -> None:
+        """Check that there is a vector for each token; OpenVINO reads one for any number."""
+        name, tokenizer = self._files.model, self.tokenizer
+        if tokenizer.words > rows:
+            raise ModelLoadError(
+                f"the model {name!r} has {rows} token vectors, and its tokenizer {tokenizer.words} "
+                "tokens: it is the tokenizer of another model"
+            )
+        if tokenizer.last_id >= rows:
+            raise ModelLoadError(
+                f"the model {name!r} has {rows} token vectors, and its tokenizer has added tokens "
+                f"without one, up to the number {tokenizer.last_id}"
+            )
+        check_size(name, tokenizer.size, rows)
+        check_own_words(name, tokenizer.words, tokenizer.token_of, tokenizer.read)
 
     def identity(self) -> dict[str, Any]:
         weights = self._files.weights
@@ -112,6 +125,9 @@ class LightModel:
             "pad": self._files.pad,
             "truncates_left": self._files.truncates_left,
         }
+
+    def knows(self, word: str) -> bool:
+        return self.tokenizer.knows(word)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
         return self.tokenizer.pairs(query, passages)
@@ -158,7 +174,7 @@ class LightModel:
         except Exception as error:
             fault = f"it cannot score pairs of other lengths ({type(error).__name__})"
         if fault is not None:
-            raise ModelLoadError(
+            raise ModelLoadError.final(
                 f"{self._files.weights.name} of the model {self._files.model!r} has scores that "
                 f"depend on the batch: {fault}; `secondpass export` makes a right one of the "
                 "model's weights, and `backend: torch` runs these"

@@ -33,7 +33,7 @@ class ListEngine:
 
     def doubt(self) -> str | None:
         """Why the model is doubtful, by its scores of known answers; None if it is not."""
-        return self._check.get(lambda: (doubt_of(self.score),))[0]
+        return self._check.get(lambda: (doubt_of(self.score, self.model.knows),))[0]
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
         """One score per passage of each list."""

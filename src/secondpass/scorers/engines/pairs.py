@@ -96,10 +96,11 @@ class PairEngine:
     def doubt(self) -> str | None:
         """Why the model is doubtful, by its scores of known answers; None if it is not.
 
-        They are computed once, in one forward pass.
+        They are computed once, in one forward pass. The model's ``knows(word)`` says whether its
+        vocabulary knows a word, and not only its letters.
 
         Raises:
-            ModelLoadError: the model cannot score them.
+            ModelLoadError: the model cannot score them, or ranks other passages first.
         """
         return self._check.get(partial(_check, self.model))[0]
 
@@ -189,17 +190,22 @@ def _check(model: PairModel) -> tuple[str | None]:
         scores = iter(model.run(pairs))
         return [[next(scores) for _ in passages] for _, passages in requests]
 
-    return (doubt_of(score),)
+    asked: Any = model
+    return (doubt_of(score, asked.knows),)
 
 
-def doubt_of(score: Callable[[Requests], list[list[Any]]]) -> str | None:
+def doubt_of(
+    score: Callable[[Requests], list[list[Any]]], knows: Callable[[str], bool]
+) -> str | None:
     """Why a model is doubtful, by its scores of known answers; None if it is not.
 
     Raises:
-        ModelLoadError: it cannot score them.
+        ModelLoadError: it cannot score them, or ranks other passages first.
     """
     try:
-        return known_answers.doubt(score)
+        return known_answers.doubt(score, knows)
+    except ModelLoadError:
+        raise
     except Exception as error:
         raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error
 

@@ -65,7 +65,8 @@ class PairTokenizer:
     wrote around them (:class:`~secondpass.questions.RenderedText`), which is not cut either. Of a
     pair with more than ``max_length`` tokens, the longer text is truncated first; with
     ``truncates_left`` it loses its beginning. Without ``types``, all token types are 0.
-    ``remember`` is the number of passages whose tokens are kept.
+    ``remember`` is the number of passages whose tokens are kept. ``words`` is the number of tokens,
+    ``size`` with added ones, ``last_id`` the largest number of these.
     """
 
     def __init__(
@@ -94,6 +95,8 @@ class PairTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.words: int = tokenizer.get_vocab_size(with_added_tokens=False)
+        self.size: int = tokenizer.get_vocab_size()
+        self.last_id = max([0, *tokenizer.get_added_tokens_decoder()])
         self._path = path
         self._control = ControlTokens(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
@@ -109,6 +112,26 @@ class PairTokenizer:
         # A few suffice: the batches of a ranking have the same query.
         self._queries: LRU[Any, _Tokens] = LRU(16)
         self.truncated = TruncatedPairs()
+
+    def token_of(self, number: int) -> str | None:
+        """The token of a number."""
+        token: str | None = self._tokenizer.id_to_token(number)
+        return token
+
+    def read(self, text: str) -> list[int]:
+        """The tokens of a text."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary knows a word, and not only its letters."""
+        encoding = self._tokenizer.encode(word, add_special_tokens=False)
+        unknown = getattr(self._tokenizer.model, "unk_token", None)
+        # Of a part that a Unigram model does not know, the token is the part itself.
+        known = all(
+            token != unknown and self._tokenizer.token_to_id(token) == number
+            for token, number in zip(encoding.tokens, encoding.ids, strict=True)
+        )
+        return known and are_more_than_letters(word, len(encoding.ids))
 
     def pairs(self, query: str, passages: Sequence[str]) -> list[Pair]:
         """The tokens of each pair."""
@@ -134,6 +157,12 @@ class PairTokenizer:
                 beside.append(passage)
         self.truncated.add(query, passages=truncated, beside=beside)
         return pairs
+
+    def shown(self, query: str, passage: str) -> list[str]:
+        """The tokens of a pair as strings."""
+        [(head, ids, _)] = self.pairs(query, [passage])
+        every = [*head.tolist(), *ids.tolist(), *self._parts.suffix.tolist()]
+        return [self._tokenizer.id_to_token(number) or f"[{number}]" for number in every]
 
     def arrays(self, pairs: Sequence[Pair], inputs: frozenset[str]) -> dict[str, NDArray[np.int64]]:
         """The inputs of a model for a batch: int64, shape (pairs, tokens of the longest)."""
@@ -257,6 +286,13 @@ class PairTokenizer:
         if not self._truncates_left:
             return np.concatenate([ids[: count - tail], ids[end:]]) if tail else ids[:count]
         return np.concatenate([ids[:head], ids[end - (count - head - tail) : end], ids[end:]])
+
+
+def are_more_than_letters(word: str, tokens: int) -> bool:
+    """Whether so many tokens of a word are no single letters, which many vocabularies of other
+    languages have.
+    """
+    return 0 < tokens <= ((len(word) + 1) // 2 if word.isascii() else len(word))
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair, knows
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
@@ -137,6 +137,9 @@ class TorchModel(TorchRunner):
     def takes_instruction(self) -> bool:
         """Whether the prompt names the instruction of a call."""
         return self._prompt is not None and INSTRUCTION in self._prompt
+
+    def knows(self, word: str) -> bool:
+        return knows(self._tokenizer, word)
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None

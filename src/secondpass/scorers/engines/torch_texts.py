@@ -6,7 +6,7 @@ from typing import Any
 
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
-from secondpass.scorers.engines.tokens import longest_first
+from secondpass.scorers.engines.tokens import are_more_than_letters, longest_first
 
 CUTS = 8
 """Attempts to make a text fit: the tokens at a cut change with it."""
@@ -15,6 +15,20 @@ CUTS = 8
 def count_tokens(tokenizer: Any, text: str) -> int:
     """The number of tokens of a text, without special tokens around it."""
     return len(_encoded(tokenizer, text)["input_ids"])
+
+
+def ids_of(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text, without special tokens around it."""
+    return list(_encoded(tokenizer, text)["input_ids"])
+
+
+def knows(tokenizer: Any, word: str) -> bool:
+    """Whether a vocabulary knows a word, and not only its letters; True without a tokenizer."""
+    if tokenizer is None:
+        return True
+    ids = _encoded(tokenizer, word)["input_ids"]
+    known = getattr(tokenizer, "unk_token_id", None) not in ids
+    return known and are_more_than_letters(word, len(ids))
 
 
 def shortened(tokenizer: Any, text: str, tokens: int) -> str:

@@ -17,15 +17,20 @@ from secondpass.scorers.engines.checkpoints import (
     set_padding,
 )
 from secondpass.scorers.engines.control_tokens import ControlTokens
-from secondpass.scorers.engines.facts import read_facts
+from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import (
+    CUTS,
+    as_characters,
+    count_tokens,
+    knows,
+    shortened,
+)
 from secondpass.scorers.engines.truncated import TruncatedTexts
 from secondpass.scorers.hub import HubModel
-from secondpass.scorers.recognition import recognise
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -59,8 +64,7 @@ class VectorModel(TorchRunner):
     8 texts on a CPU, 32 elsewhere; ``remember`` is the number of passages whose vectors are kept.
 
     Raises:
-        ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or is not
-            one of late interaction.
+        ModelLoadError: the model cannot be loaded, or lacks weights that its scores need.
     """
 
     takes_instruction = False
@@ -69,6 +73,7 @@ class VectorModel(TorchRunner):
         self,
         source: HubModel,
         offline: bool,
+        facts: ModelFacts | None,
         kind: str = "MultiVectorEncoder",
         *,
         device: str,
@@ -89,10 +94,9 @@ class VectorModel(TorchRunner):
         )
         import sentence_transformers
 
-        needed = "late_interaction" if kind == "MultiVectorEncoder" else f"a {kind}"
         if not hasattr(sentence_transformers, kind):
             raise ModelLoadError(
-                f"{needed} needs sentence-transformers 6 or later, "
+                f"a {kind} needs sentence-transformers 6 or later, "
                 f"and {sentence_transformers.__version__} is installed"
             )
         trusted = bool(options.get("trust_remote_code"))
@@ -110,9 +114,6 @@ class VectorModel(TorchRunner):
             return encoder
 
         def load() -> MultiVectorEncoder:
-            facts = read_facts(source, offline=offline)
-            if facts is not None and kind == "MultiVectorEncoder":
-                recognise(source.name, facts, trusted=trusted, late_interaction=True)
             encoder: MultiVectorEncoder = load_checked(
                 source.name,
                 facts,
@@ -148,6 +149,9 @@ class VectorModel(TorchRunner):
         """Of the model's own similarity."""
         name = getattr(self.encoder, "similarity_fn_name", None)
         return "similarity" if name == "cosine" else "unbounded"
+
+    def knows(self, word: str) -> bool:
+        return knows(self._tokenizer, word)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[VectorPair]:
         kept = self._kept["document"].get_many(map(text_digest, passages))

@@ -32,7 +32,12 @@ from llama_index.postprocessor.secondpass.events import (
     dispatcher,
     observe,
 )
-from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
+from llama_index.postprocessor.secondpass.nodes import (
+    candidates,
+    checked_nodes,
+    ranked,
+    shortened_nodes,
+)
 from llama_index.postprocessor.secondpass.parameters import (
     BESIDE_READY,
     INSTEAD,
@@ -51,6 +56,7 @@ from secondpass.adapters.parameters import (
     whole_number,
 )
 from secondpass.adapters.scores import naming_kept_keys
+from secondpass.adapters.shortening import Shortened
 from secondpass.concurrency.locks import fork_lock
 from secondpass.config import preset_names
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
@@ -140,6 +146,12 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         order: a rule that moves nodes after they are ranked: the name of one of the configuration's
             ``orders``, or of another ordering, a mapping with a ``type``, or a function;
             ``"none"`` for none.
+        max_tokens: number of tokens that the texts of the returned nodes may have together, counted
+            by the tokenizer of LlamaIndex's ``Settings``; metadata, which some synthesizers show,
+            is not counted. Of a node that does not fit whole, the sentences that match best are
+            kept, with ``[…]`` where text was left out; neighbours that a splitter made are merged,
+            and exact copies returned once. ``rerank_sources`` in the metadata has the id of each
+            node in the text, and the ``spans`` of it that are there.
         metadata_mode: which text of a node is scored. The default is the bare text, and ``render``
             in the configuration adds metadata. The other modes show all metadata that is not
             excluded, file paths and dates included.
@@ -191,6 +203,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     order: str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None = Field(
         None, description="Rule that moves nodes after they are ranked."
     )
+    max_tokens: int | None = Field(
+        None, ge=1, strict=True, description="Number of tokens of all returned nodes."
+    )
     metadata_mode: MetadataMode = Field(
         MetadataMode.NONE, description="Which text of a node is judged."
     )
@@ -224,6 +239,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         dedupe: bool | None = None,
         strict: bool | None = None,
         order: str | Mapping[str, Any] | Ordering | None = None,
+        max_tokens: int | None = None,
         metadata_mode: MetadataMode = MetadataMode.NONE,
         metadata_prefix: str = "",
         keep_retrieval_score: bool = True,
@@ -441,7 +457,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         prefix = self.metadata_prefix
         ranking = naming_kept_keys(ranking, prefix, "metadata_prefix")
         omitted = None if self.keep_retrieval_score else f"{prefix}retrieval_score"
-        copies = ranked(nodes, ranking, prefix, omitted)
+        texts: list[Shortened] | None = None
+        if self.max_tokens is not None:
+            ranking, texts = shortened_nodes(nodes, ranking, self.max_tokens)
+        copies = ranked(nodes, ranking, prefix, omitted, texts)
         finish(copies, ranking.report)
         return copies, ranking.report
 

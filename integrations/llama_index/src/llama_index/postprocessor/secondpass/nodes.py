@@ -7,11 +7,15 @@ from dataclasses import replace
 from operator import attrgetter
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
+from llama_index.core.utils import get_tokenizer
 
 from secondpass import Candidate, Ranked, Ranking
 from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
+from secondpass.adapters.shortening import Shortened, shortened
 
+_NEIGHBOURS = ("ref_doc_id", "start_char_idx")
+"""The document of a node, and where the node begins in it."""
 _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
 
 
@@ -35,36 +39,71 @@ def candidates(nodes: Sequence[NodeWithScore], mode: MetadataMode) -> list[Candi
 
 
 def ranked(
-    nodes: Sequence[NodeWithScore], ranking: Ranking, prefix: str, omitted: str | None
+    nodes: Sequence[NodeWithScore],
+    ranking: Ranking,
+    prefix: str,
+    omitted: str | None,
+    texts: Sequence[Shortened] | None = None,
 ) -> list[NodeWithScore]:
-    """Copies of the nodes in the order of the ranking, with its scores.
+    """Copies of the nodes in the order of the ranking, with its scores, and perhaps other texts.
 
     ``prefix`` is that of the added metadata keys, of which ``omitted`` is left out.
     """
     copies = []
-    if any(item.span is not None for item in ranking):
-        items = [_with_own_span(item, nodes[item.position].node) for item in ranking]
+    if texts is None and any(item.span is not None for item in ranking):
+        items = [_with_own_text(item, nodes[item.position].node) for item in ranking]
         ranking = replace(ranking, items=tuple(items))
-    for scored, score, added in results(nodes, ranking, attrgetter("node.metadata"), prefix):
+    found = results(nodes, ranking, attrgetter("node.metadata"), prefix)
+    for index, (scored, score, added) in enumerate(found):
         if omitted is not None:
             added.pop(omitted, None)
-        copies.append(_scored(scored, copied(scored.node, added), score))
+        if texts is not None:
+            added.update(texts[index].added(scored.node.metadata, prefix))
+        node = copied(scored.node, added)
+        if texts is not None:
+            node.set_content(texts[index].text)
+        copies.append(_scored(scored, node, score))
     return copies
 
 
-def _with_own_span(item: Ranked, node: BaseNode) -> Ranked:
-    """The item with its span relative to the node's own text; None if it is outside of that."""
+def shortened_nodes(
+    nodes: Sequence[NodeWithScore], ranking: Ranking, max_tokens: int
+) -> tuple[Ranking, list[Shortened]]:
+    """The best items whose texts fit the budget, and the nodes' new texts."""
+    items = [_with_place(item, nodes[item.position].node) for item in ranking]
+    ranking = replace(ranking, items=tuple(items))
+    return shortened(ranking, max_tokens, count=get_tokenizer(), neighbours=_NEIGHBOURS)
+
+
+def _with_place(item: Ranked, node: BaseNode) -> Ranked:
+    """The item with the node's own text, and where that stands in its document."""
+    item = _with_own_text(item, node)
+    place = node.ref_doc_id, getattr(node, "start_char_idx", None)
+    metadata = {**node.metadata, **dict(zip(_NEIGHBOURS, place, strict=True))}
+    return replace(item, candidate=replace(item.candidate, metadata=metadata))
+
+
+def _with_own_text(item: Ranked, node: BaseNode) -> Ranked:
+    """The item with the node's own text, and with the span and the pieces that are in it."""
     text, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
-    if item.span is None or text == own:
+    if text == own:
         return item
     # Templates put metadata before or after the text, and strip the result.
     body = own.strip()
     place = text.rfind(body)
-    start, stop = max(item.span[0], place), min(item.span[1], place + len(body))
-    if place < 0 or start >= stop:
-        return replace(item, span=None)
     offset = place - own.index(body)
-    return replace(item, span=(start - offset, stop - offset))
+
+    def moved(start: int, stop: int) -> tuple[int, int] | None:
+        start, stop = max(start, place), min(stop, place + len(body))
+        return (start - offset, stop - offset) if place >= 0 and start < stop else None
+
+    parts = [(moved(start, stop), score) for start, stop, score in item.pieces]
+    return replace(
+        item,
+        candidate=replace(item.candidate, text=own),
+        span=item.span and moved(*item.span),
+        pieces=[(*part, score) for part, score in parts if part is not None],
+    )
 
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:

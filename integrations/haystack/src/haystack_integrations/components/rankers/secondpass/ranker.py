@@ -3,7 +3,7 @@
 # Annotations are evaluated here, because Haystack derives a component's sockets from them.
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from operator import attrgetter
@@ -14,7 +14,12 @@ from typing import Any, ClassVar, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.components.generators.chat.types import ChatGenerator
 from haystack.core.serialization import component_to_dict
-from haystack.utils import ComponentDevice, Secret
+from haystack.utils import (
+    ComponentDevice,
+    Secret,
+    deserialize_callable,
+    serialize_callable,
+)
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
@@ -38,6 +43,7 @@ from secondpass.adapters.parameters import (
     whole_number,
 )
 from secondpass.adapters.scores import naming_kept_keys, results
+from secondpass.adapters.shortening import Shortened, shortened
 from secondpass.config import resolve
 from secondpass.errors import InputError
 from secondpass.ranking.candidates import kind_of
@@ -48,6 +54,8 @@ from secondpass.settings.overrides import Override, without
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
+_NEIGHBOURS = ("source_id", "split_idx_start")
+"""Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
 
 
 @component
@@ -79,6 +87,8 @@ class SecondPassRanker:
     depth: int | None
     scale_score: bool | None
     dedupe: bool | None
+    max_tokens: int | None
+    token_counter: Callable[[str], Any] | None
     meta_prefix: str
     chat_generator: ChatGenerator | None
     _name: str | None
@@ -121,6 +131,8 @@ class SecondPassRanker:
         tokenizer_kwargs: dict[str, Any] | None = None,
         config_kwargs: dict[str, Any] | None = None,
         dedupe: bool | None = None,
+        max_tokens: int | None = None,
+        token_counter: Callable[[str], Any] | None = None,
         meta_prefix: str = "",
         raise_on_failure: bool = False,
         chat_generator: ChatGenerator | None = None,
@@ -176,6 +188,15 @@ class SecondPassRanker:
             The same for its configuration.
         :param dedupe:
             Whether to keep only the best document of each id. `None`: as configured, else yes.
+        :param max_tokens:
+            Number of tokens that the contents of the returned documents may have together. Of a
+            document that does not fit whole, the sentences that match best are kept, with `[…]`
+            where text was left out; neighbours that a splitter made are merged, and exact copies
+            returned once. `rerank_sources` in `meta` has the id of each document in the content,
+            and the `spans` of it that are there.
+        :param token_counter:
+            A function that returns the number of tokens of a text, or a list of them. `None`
+            takes an estimate that is rarely too low.
         :param meta_prefix:
             Prefix of each metadata key that is added.
         :param raise_on_failure:
@@ -191,6 +212,7 @@ class SecondPassRanker:
         """
         vars(self).update(self.PARAMETERS.arguments(locals()))
         self.top_k = checked_top_k(top_k)
+        self.max_tokens = whole_number("max_tokens", max_tokens)
         self.score_threshold = plain_number(score_threshold)
         self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
         self.model_kwargs = copy(model_kwargs)
@@ -338,7 +360,12 @@ class SecondPassRanker:
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
         ranking = naming_kept_keys(ranking, self.meta_prefix, "meta_prefix")
-        copies = ranked(documents, ranking, self.meta_prefix)
+        texts: list[Shortened] | None = None
+        if self.max_tokens is not None:
+            ranking, texts = shortened(
+                ranking, self.max_tokens, count=self.token_counter, neighbours=_NEIGHBOURS
+            )
+        copies = ranked(documents, ranking, self.meta_prefix, texts)
         return {"documents": copies, "report": ranking.report.to_dict()}
 
     def _trace_top_k(self, top_k: int | None, documents: int) -> None:
@@ -397,6 +424,8 @@ class SecondPassRanker:
             values["chat_generator"] = component_to_dict(self.chat_generator, "chat_generator")
         if self.model is not None:
             values["model"] = str(self.model)
+        if self.token_counter is not None:
+            values["token_counter"] = serialize_callable(self.token_counter)
         values |= {name: plain_types(values[name]) for name in KWARGS}
         values["reranker"] = self._name or self._configuration()
         return default_to_dict(self, **values)
@@ -416,8 +445,11 @@ class SecondPassRanker:
         :returns:
             The deserialized component.
         """
-        if data.get("init_parameters", {}).get("chat_generator"):
-            deserialize_chatgenerator_inplace(data["init_parameters"])
+        parameters = data.get("init_parameters", {})
+        if parameters.get("chat_generator"):
+            deserialize_chatgenerator_inplace(parameters)
+        if isinstance(parameters.get("token_counter"), str):
+            parameters["token_counter"] = deserialize_callable(parameters["token_counter"])
         return default_from_dict(cls, data)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -469,19 +501,29 @@ def candidates(documents: Sequence[Document]) -> list[Candidate]:
     ]
 
 
-def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list[Document]:
-    """Copies of the documents in the order of the ranking, with its scores."""
-    return [
-        _copied(document, score, {**(document.meta or {}), **added})
-        for document, score, added in results(documents, ranking, attrgetter("meta"), prefix)
-    ]
+def ranked(
+    documents: Sequence[Document],
+    ranking: Ranking,
+    prefix: str,
+    texts: Sequence[Shortened] | None = None,
+) -> list[Document]:
+    """Copies of the documents in the order of the ranking, with its scores, and perhaps texts."""
+    copies = []
+    found = results(documents, ranking, attrgetter("meta"), prefix)
+    for index, (document, score, added) in enumerate(found):
+        fields: dict[str, Any] = {"score": score, "meta": {**(document.meta or {}), **added}}
+        if texts is not None:
+            fields["content"] = texts[index].text
+            fields["meta"] |= texts[index].added(document.meta or {}, prefix)
+        copies.append(_copied(document, fields))
+    return copies
 
 
-def _copied(document: Document, score: float, meta: dict[str, Any]) -> Document:
-    """A copy with another score and metadata."""
+def _copied(document: Document, fields: dict[str, Any]) -> Document:
+    """A copy with other values of some fields."""
     if type(document) is not Document:
-        return replace(document, score=score, meta=meta)
+        return replace(document, **fields)
     # As ``replace``, which checks all fields again; that took half of the component's time.
     copied = object.__new__(Document)
-    copied.__dict__.update(document.__dict__, score=score, meta=meta)
+    copied.__dict__.update(document.__dict__, **fields)
     return copied

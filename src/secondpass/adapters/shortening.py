@@ -1,0 +1,57 @@
+"""Documents of a framework that fit a budget of tokens together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from secondpass.ranking.result import Ranking
+
+SOURCES_KEY = "rerank_sources"
+
+
+class Shortened(NamedTuple):
+    """The text of a document that stands for one candidate, or for several that were merged.
+
+    Attributes:
+        text: its new text.
+        sources: of each candidate the ``id`` and the ``spans`` of its text that are there, as
+            ``[start, stop]`` in characters, in the order of the text.
+    """
+
+    text: str
+    sources: list[dict[str, Any]]
+
+    def added(self, metadata: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """The metadata to add to the document; nothing if another program wrote the key."""
+        key = prefix + SOURCES_KEY
+        return {key: self.sources} if isinstance(metadata.get(key, []), list) else {}
+
+
+def shortened(
+    ranking: Ranking, max_tokens: int, *, count: object, neighbours: tuple[str, str]
+) -> tuple[Ranking, list[Shortened]]:
+    """The best items whose texts fit the budget, and these texts; see :meth:`Ranking.pack`.
+
+    Of merged neighbours there is the best. The report of the ranking says what was left out by
+    ``max_tokens``, as ``repeated``, and without a text (``no_text``).
+    """
+    packed = ranking.pack(max_tokens, count=count, neighbours=neighbours, numbered=False)
+    items = {item.position: item for item in ranking}
+    kept, texts = [], []
+    for number, group in groupby(packed.sources, key=attrgetter("number")):
+        sources, text = [*group], packed.passages[number - 1]
+        item = items[min(sources, key=attrgetter("rank")).position]
+        # Another text has other positions.
+        kept.append(item if text == item.text else replace(item, span=None))
+        parts = [
+            {"id": source.id, "spans": [[*span] for span in source.spans]} for source in sources
+        ]
+        texts.append(Shortened(text, parts))
+    names = {"tokens": "max_tokens"}
+    left_out = {names.get(why, why): positions for why, positions in packed.left_out.items()}
+    report = replace(ranking.report, left_out={**ranking.report.left_out, **left_out})
+    return replace(ranking, items=tuple(kept), report=report), texts

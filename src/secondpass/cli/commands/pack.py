@@ -1,0 +1,159 @@
+"""``secondpass pack``: rerank candidates, and write the best of them within a budget of tokens."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secondpass.adapters.shared import rerank_grouped
+from secondpass.cli.console import check_usage, decode_argument, fail, info, write
+from secondpass.cli.options import (
+    AsJson,
+    Batch,
+    Quiet,
+    RankingOptions,
+    RerankerOptions,
+    RunOptions,
+    grouped,
+)
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rerank_input import RerankInput, read_context
+from secondpass.config import load
+from secondpass.errors import MissingExtraError
+from secondpass.formats import to_json
+from secondpass.formats.requests import InputRequest, batches
+from secondpass.ranking.packing import Packed
+from secondpass.ranking.result import Ranking, RerankError
+from secondpass.settings import counted
+from secondpass.types import Request
+
+_BATCH_SIZE = 32_000_000
+"""Bytes of input after which a batch ends; it bounds the memory."""
+
+
+@grouped
+def pack(
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="JSON lines. Default, and `-`: standard input."),
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option("--tokens", "-t", min=1, help="Number of tokens of the text.")
+    ] = 2000,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query",
+            "-q",
+            callback=decode_argument,
+            help="Query for which each input line is a candidate.",
+        ),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
+    ] = False,
+    trec: RunOptions,
+    configured: RerankerOptions,
+    defaults: RankingOptions,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="File `tokenizer.json` of a model, to count tokens. Default: an estimate that is "
+            "rarely too low."
+        ),
+    ] = None,
+    by_document: Annotated[
+        bool,
+        typer.Option("--by-document", help="Passages of one document together, in its order."),
+    ] = False,
+    neighbours: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="DOCUMENT START",
+            help="Two fields: the document that a text is part of, and the character of the "
+            "document where the text begins, such as `source_id split_idx_start`.",
+        ),
+    ] = None,
+    batch: Batch = 64,
+    json_lines: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rerank candidates, and write the best as one text for a prompt.
+
+    The input is that of `secondpass rerank`. The best passages are written whole where they fit,
+    else their best sentences, each below a number. With `--json`, and without `--query`, each line
+    is the text for a query with its sources, and with what was left out. For example:
+
+    - `secondpass pack found.jsonl --query "How do I cancel?" --tokens 1000 --preset embedded`
+
+    - `secondpass pack requests.jsonl --tokenizer tokenizer.json --preset embedded`
+    """
+    source = RerankInput(file, query, lines, trec)
+    source.check()
+    as_text = query is not None and not json_lines
+    check_usage({"--by-document, --order: give one of them": by_document and bool(defaults.order)})
+    count = None if tokenizer is None else _tokenizer(tokenizer)
+    reranker = load(configured.read())
+    options = defaults.read(lambda: reranker)
+    context, _ = read_context(defaults.context)
+    packed_count = 0
+    with ExitStack() as stack:
+        progress = stack.enter_context(progress_bars(quiet or as_text))
+        requests = source.requests(stack, reranker, progress)
+        for window in batches(requests, batch, _BATCH_SIZE):
+            asked = [Request(*_of(item, context)) for item in window]
+            try:
+                rankings = rerank_grouped(
+                    reranker, asked, [{**options, **item.options} for item in window]
+                )
+            except RerankError as error:
+                fail(str(error))
+            for item, ranking in zip(window, rankings, strict=True):
+                packed = ranking.pack(
+                    tokens,
+                    count=count,
+                    order="document" if by_document else "best",
+                    neighbours=neighbours,
+                )
+                write(f"{packed.text}\n" if as_text else to_json(_record(item, packed)) + "\n")
+                if as_text and not quiet:
+                    info(_summary(ranking, packed))
+            packed_count += len(window)
+            progress("Packing", packed_count, None)
+
+
+def _of(item: InputRequest, context: Any) -> tuple[str, Any, Any]:
+    """A request with its own context, or without one, with the shared context."""
+    return item.query, item.candidates, context if item.context is None else item.context
+
+
+def _record(item: InputRequest, packed: Packed) -> dict[str, Any]:
+    named = {} if item.query_id is None else {"query_id": item.query_id}
+    return {**named, "query": item.query, **packed.to_dict()}
+
+
+def _summary(ranking: Ranking, packed: Packed) -> str:
+    of_all = f"{len(packed.sources)} of {counted(len(ranking), 'candidate')}"
+    status = (
+        "" if ranking.report.status == "ok" else f"; the ranking is {ranking.report.status_text}"
+    )
+    return f"{of_all}, {counted(packed.tokens, 'token')}{status}"
+
+
+def _tokenizer(file: Path) -> Any:
+    """The tokenizer of a file, which reads each text whole."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise MissingExtraError("embedded", "--tokenizer") from None
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the class of its errors is Exception
+        fail(f"--tokenizer {file}: {error}")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: tokenizer.encode(text, add_special_tokens=False)

@@ -1,0 +1,73 @@
+"""``secondpass pack``: the best candidates of a query as one text for a prompt."""
+
+import json
+
+import pytest
+
+FOUND = [
+    {"id": "a", "text": "Stones are grey. Red apples are good. Green ones too.", "title": "Fruit"},
+    {"id": "b", "text": "Trains run on rails, from one end to the other.", "doc": "t", "at": 0},
+    {"id": "c", "text": "to the other. And back.", "doc": "t", "at": 34},
+]
+QUERY = "Who sells red apples?"
+EMBEDDED = ["--preset", "embedded", "--set", "method.language=ignore"]
+
+
+@pytest.fixture
+def found(write):
+    return write("found.jsonl", "".join(f"{json.dumps(each)}\n" for each in FOUND))
+
+
+def test_the_text_for_a_query(secondpass, found):
+    told = secondpass("pack", found, "-q", QUERY, "--tokens", 22, *EMBEDDED)
+    assert told.code == 0
+    assert told.out == "[1] Fruit\n[…] Red apples are good. Green ones too.\n"
+    assert "1 of 3 candidates, 22 tokens" in told.flat
+
+
+def test_sources_as_json(secondpass, found):
+    call = ["pack", found, "-q", QUERY, "--json", "-p", "lexical", "--neighbours", "doc", "at"]
+    told = secondpass(*call, "--by-document")
+    record = json.loads(told.out)
+    assert record["passages"][1] == "Trains run on rails, from one end to the other. And back."
+    assert [source["id"] for source in record["sources"]] == ["a", "b", "c"]
+    assert record["left_out"] == {}
+
+
+def test_many_queries_are_lines(secondpass, write):
+    requests = [
+        {"query_id": name, "query": QUERY, "candidates": FOUND[:number]}
+        for name, number in (("one", 1), ("two", 2))
+    ]
+    file = write("requests.jsonl", "".join(f"{json.dumps(each)}\n" for each in requests))
+    told = secondpass("pack", file, "-p", "lexical", "--quiet", "--batch", 1)
+    records = [json.loads(line) for line in told.out.splitlines()]
+    assert [(each["query_id"], len(each["sources"])) for each in records] == [
+        ("one", 1),
+        ("two", 2),
+    ]
+
+
+def test_tokens_are_those_of_a_tokenizer(secondpass, found, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.enable_truncation(4)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    call = ["pack", found, "-q", QUERY, "--json", "-p", "lexical", "--tokenizer"]
+    record = json.loads(secondpass(*call, tmp_path / "tokenizer.json").out)
+    assert record["tokens"] == len(record["text"].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--tokens", "0"], 2, "--tokens"),
+        (["--by-document", "--order", "none"], 2, "--by-document, --order: give one of them"),
+        (["--tokenizer", "nosuch.json"], 1, "--tokenizer nosuch.json"),
+    ],
+)
+def test_wrong_options(secondpass, found, arguments, code, message):
+    told = secondpass("pack", found, "-q", QUERY, "-p", "lexical", *arguments)
+    assert (told.code, message in told.flat, told.out) == (code, True, "")
