@@ -316,7 +316,7 @@ def speed_targets(speed: Speed) -> Iterator[Target]:
         best = speed.best_loop(workload, *runtimes)
         value = speed.ratio(AUTO, workload, best) if best else math.nan
         text = f"`auto` / the best hand-written loop ({best or runtimes[0]}), {workload}"
-        yield text, "≥ 0.95", value, value >= 0.95
+        yield text, "≥ 0.97", value, value >= 0.97
     flags = set(speed.data["machine"]["flags"])
     limits = {"A": 4.1, "B": 4.1} if "amx_bf16" in flags else {"A": 2.6, "B": 3.3}
     if engine["precision"] == "bfloat16":

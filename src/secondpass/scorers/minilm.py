@@ -29,8 +29,10 @@ from secondpass.scorers.engines.runtimes import (
     Backend,
     Precision,
     Runtime,
+    backends_by_speed,
     is_reduced,
     open_runtime,
+    why_chosen,
 )
 from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.truncation import Shortener
@@ -63,16 +65,14 @@ def check_installed(backend: Choice = "auto") -> None:
     choose_backend(backend)
 
 
-def choose_backend(choice: Choice) -> tuple[Backend, str]:
+def choose_backend(choice: Choice, precision: Precision = "auto") -> tuple[Backend, str]:
     """The runtime for a setting, and why; MissingExtraError if it is not installed."""
-    backend: Backend = "onnx"
+    backend: Backend = "onnx" if choice == "auto" else choice
     reason = "the backend is set"
-    if choice == "openvino" or (choice == "auto" and is_installed(MODULES["openvino"])):
-        backend = "openvino"
-    if choice == "auto":
-        reason = "openvino is installed"
-        if backend == "onnx":
-            reason = "onnxruntime is installed and openvino is not"
+    installed = [name for name in backends_by_speed() if is_installed(MODULES[name])]
+    if choice == "auto" and installed:
+        backend = installed[0]
+        reason = why_chosen(backend, "bfloat16" if is_reduced(backend, precision) else "float32")
     extra = "embedded" if backend == "onnx" else "openvino"
     require([MODULES[backend]], extra, _NEEDED_FOR)
     return backend, reason
@@ -144,7 +144,7 @@ class MiniLM:
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        backend: ``auto`` is OpenVINO if it is installed, and onnxruntime otherwise.
+        backend: ``auto`` is the faster of those that are installed, on this processor.
         precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
             fast bfloat16.
 
@@ -180,7 +180,7 @@ class MiniLM:
         except ImportError as error:
             raise MissingExtraError("embedded", _NEEDED_FOR) from error
         self.threads = threads or usable_cpus()
-        self.backend, self.reason = choose_backend(backend)
+        self.backend, self.reason = choose_backend(backend, precision)
         self.budget = _BUDGETS[self.backend]
         self._precision: Precision = precision
         self._unknown = tokenizer.token_to_id("[UNK]")
