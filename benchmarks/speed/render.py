@@ -310,8 +310,8 @@ def speed_targets(speed: Speed) -> Iterator[Target]:
     engine: Record = {"backend": "openvino", "precision": "float32"}
     if auto is not None and auto.get("engines"):
         engine = auto["engines"][0]
-    # The same runtime in any precision: the engine should choose the faster one.
-    runtimes = ("onnxruntime",) if engine["backend"] == "onnx" else ("openvino", "openvino-float32")
+    # Whatever auto has chosen: it should choose the faster runtime, and the faster precision.
+    runtimes = ("openvino", "openvino-float32", "onnxruntime")
     for workload in speed.workloads:
         best = speed.best_loop(workload, *runtimes)
         value = speed.ratio(AUTO, workload, best) if best else math.nan
