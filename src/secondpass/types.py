@@ -275,6 +275,7 @@ class Report:
         usage: calls, rounds, pairs, tokens and cost.
         seconds: wall-clock time of this ranking.
         left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k`` -> input positions left out by it.
+            Adapters with ``max_tokens`` add that, ``repeated`` and ``no_text``.
         engines: how each local model ran, in the order of first use, also if its stage then failed.
         final: False in an interim ranking, whose report covers the pass so far.
         nothing_relevant: whether all rerank scores are below the ``floor.nothing``, if known.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from statistics import pstdev
 from typing import TYPE_CHECKING, Any
@@ -221,7 +221,7 @@ def read_out(family: Family) -> str:
         place = "first written" if run.model == "seq2seq" else "last"
         return f"the logit of {read.logit!r}{minus} at the {place} token{divided}"
     if read.label is not None:
-        return f"the logit of label {read.label}{minus}{divided}"
+        return f"the logit of label {read.label!r}{minus}{divided}"
     if read.vectors is not None:
         tokens = f"{read.vectors.query!r} and {read.vectors.passage!r}"
         through = f", through {', '.join(read.vectors.projector)}" if read.vectors.projector else ""
@@ -265,16 +265,33 @@ def draft(facts: ModelFacts) -> str:
         lines += [
             *_pair(facts),
             f"run: {{model: {kind}}}",
+            "# A guess: put in the words that the model was trained to answer with.",
             'read: {logit: "yes", minus: "no"}',
         ]
     elif architecture.endswith("ForSequenceClassification"):
-        labels = len(facts.config.get("id2label") or "ab")
-        lines += _pair(facts) if labels == 1 else []
-        read = "{label: 0}" if labels == 1 else "{label: 1, minus: 0}"
-        lines += ["run: {model: classifier}", f"read: {read}"]
+        names = facts.config.get("id2label") or {"0": "0", "1": "1"}
+        lines += _pair(facts) if len(names) == 1 else []
+        lines += ["run: {model: classifier}", *_labels(names)]
     else:
         lines += ["code: required"]
     return "\n".join(lines) + "\n"
+
+
+def _labels(names: Mapping[str, Any]) -> list[str]:
+    """The read-out of a classifier, by the names of its labels."""
+    if len(names) == 1:
+        return ["read: {label: 0}"]
+    known = {str(name).casefold(): json.dumps(name) for name in names.values()}
+    if {"entailment", "contradiction"} <= {*known}:  # the passage is the premise
+        return [f"read: {{label: {known['entailment']}, minus: {known['contradiction']}}}"]
+    indices = sorted(names, key=int)
+    if any(str(name).startswith("LABEL_") or str(name).isdigit() for name in names.values()):
+        return [f"read: {{label: {indices[-1]}, minus: {indices[0]}}}"]
+    shown = [json.dumps(names[index]) for index in indices]
+    return [
+        f"# A guess, of the labels {', '.join(shown)}.",
+        f"read: {{label: {shown[-1]}, minus: {shown[0]}}}",
+    ]
 
 
 def _pair(facts: ModelFacts) -> list[str]:

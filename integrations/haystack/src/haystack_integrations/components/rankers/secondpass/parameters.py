@@ -39,8 +39,8 @@ INSTEAD = {
         _TIERS,
     ),
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
-    "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit words keep a "
-    "LostInTheMiddleRanker after this ranker",
+    "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit tokens use "
+    "max_tokens=",
     "calibration_factor": "write {'probabilities': {'slope': …, 'intercept': 0}} and leave out "
     "scale_score=; rerank_probability in meta is the probability",
     **dict.fromkeys(("parallel", "retry_status_codes", "use_grpc"), NO_EQUIVALENT),
