@@ -5,7 +5,12 @@ import sys
 import pytest
 
 from secondpass.concurrency import processor
-from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
+from secondpass.concurrency.processor import (
+    cpu_limit,
+    has_fast_bfloat16,
+    instruction_set,
+    usable_cpus,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,30 @@ AVX512 = {"avx512f", "avx512_vnni"}
 def test_bfloat16_is_fast(uncapped, vendor, flags, expected):
     uncapped.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))
     assert has_fast_bfloat16() is expected
+
+
+AVX2 = {"avx2", "fma"}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "cap", "expected"),
+    [
+        ("GenuineIntel", AVX2 | AMX, "", "bfloat16"),
+        ("GenuineIntel", AVX2 | BF16, "", "AVX-512"),
+        ("AuthenticAMD", AVX2 | BF16, "", "bfloat16"),
+        ("AuthenticAMD", AVX2 | BF16, "AVX512_CORE", "AVX-512"),
+        ("AuthenticAMD", AVX2 | BF16, "AVX2", "AVX2"),
+        ("AuthenticAMD", AVX2 | AVX512, "", "AVX-512"),
+        ("AuthenticAMD", AVX2, "", "AVX2"),
+        ("AuthenticAMD", AVX2 | {"avx_vnni"}, "ALL", "AVX2"),
+        ("GenuineIntel", {"sse4_2", "avx"}, "", "other"),
+        ("", set(), "", "other"),
+    ],
+)
+def test_instructions(uncapped, vendor, flags, cap, expected):
+    uncapped.setenv("ONEDNN_MAX_CPU_ISA", cap)
+    uncapped.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))
+    assert instruction_set() == expected
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from secondpass.ranking.windows import sentences
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.embedding import EmbeddedPairs
+from secondpass.scorers.engines.runtimes import backends_by_speed, why_chosen
 from secondpass.scorers.similarity import encoded_text
 
 POINTWISE = {"feedback": 0, "idf": False}
@@ -93,9 +94,10 @@ def test_the_engine_says_what_ran(precision):
     scorer.warm_up()
     reduced = precision == "auto" and has_fast_bfloat16()
     assert scorer.engine.precision == ("bfloat16" if reduced else "float32")
-    assert (scorer.engine.backend, scorer.engine.threads) == ("openvino", 2)
-    assert scorer.engine.batch_rule == "up to 1,024 tokens, sorted by length"
-    assert scorer.engine.reason == "openvino is installed"
+    assert (scorer.engine.backend, scorer.engine.threads) == (backends_by_speed()[0], 2)
+    tokens = {"openvino": "1,024", "onnx": "512"}[scorer.engine.backend]
+    assert scorer.engine.batch_rule == f"up to {tokens} tokens, sorted by length"
+    assert scorer.engine.reason == why_chosen(scorer.engine.backend, scorer.engine.precision)
     scorer.close()
     assert scorer.engine is None
 

@@ -8,6 +8,7 @@ import pytest
 from embedded_texts import PASSAGES
 from secondpass.errors import MissingExtraError
 from secondpass.scorers import encoder, minilm
+from secondpass.scorers.engines import runtimes
 
 
 def test_embeddings_have_unit_length():
@@ -46,10 +47,13 @@ def test_special_tokens_in_a_text_are_text():
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
 
 
+SAME = "the speed of onnxruntime on this processor is the same"
+
+
 @pytest.mark.parametrize(
     ("openvino", "choice", "backend", "reason"),
     [
-        (True, "auto", "openvino", "openvino is installed"),
+        (True, "auto", "openvino", f"openvino is installed; {SAME}"),
         (False, "auto", "onnx", "onnxruntime is installed and openvino is not"),
         (True, "onnx", "onnx", "the backend is set"),
         (True, "openvino", "openvino", "the backend is set"),
@@ -57,10 +61,11 @@ def test_special_tokens_in_a_text_are_text():
     ],
 )
 def test_choice_of_the_backend(monkeypatch, openvino, choice, backend, reason):
+    monkeypatch.setattr(runtimes, "instruction_set", lambda: "AVX-512")
     if not openvino:
         monkeypatch.setitem(sys.modules, "openvino", None)
     if backend is not None:
-        assert encoder.choose_backend(choice) == (backend, reason)
+        assert encoder.choose_backend(choice, "exact") == (backend, reason)
         return
     with pytest.raises(MissingExtraError, match=reason):
         encoder.choose_backend(choice)

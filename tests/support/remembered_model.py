@@ -48,10 +48,11 @@ def remember_loaded(patch):
 
 
 def _load_once(model, **settings):
-    backend, reason = choose_backend(settings.get("backend", "auto"))
+    precision = settings.get("precision", "exact")
+    backend, reason = choose_backend(settings.get("backend", "auto"), precision)
     key = (
         backend,
-        settings.get("precision", "exact"),
+        precision,
         settings.get("threads") or usable_cpus(),
         settings.get("max_tokens", MAX_TOKENS),
     )

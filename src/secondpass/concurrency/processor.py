@@ -1,4 +1,4 @@
-"""The cores that this process may use, and whether the processor has fast bfloat16."""
+"""The cores that this process may use, and what the processor multiplies fast."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 import os
 from functools import cache
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+InstructionSet: TypeAlias = Literal["bfloat16", "AVX-512", "AVX2", "other"]
 
 _CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 """Variables that limit the instruction sets of oneDNN, which OpenVINO and torch use."""
@@ -78,17 +81,34 @@ def has_fast_bfloat16() -> bool:
     twice the time of float32 (measured on a Xeon whose virtual machine hides AMX). Without either,
     libraries emulate bfloat16, at a fraction of the speed of float32.
     """
-    amx = bfloat16 = True
-    for name in _CAPS:
-        cap = os.environ.get(name, "").upper()
-        if cap and cap not in {"ALL", "DEFAULT"}:
-            amx = "AMX" in cap
-            bfloat16 = any(part in cap for part in ("BF16", "FP16", "AMX", "AVX10"))
-            break
     vendor, flags = _processor()
-    if amx and "amx_bf16" in flags:
+    if _is_allowed("AMX") and "amx_bf16" in flags:
         return True
-    return bfloat16 and "avx512_bf16" in flags and vendor != "GenuineIntel"
+    allowed = _is_allowed("BF16", "FP16", "AMX", "AVX10")
+    return allowed and "avx512_bf16" in flags and vendor != "GenuineIntel"
+
+
+def instruction_set() -> InstructionSet:
+    """The instructions by which models run: the fastest of what the processor and oneDNN have.
+
+    ``bfloat16`` is :func:`has_fast_bfloat16`. ``other`` is a processor that is no x86, or is not
+    known, as without Linux.
+    """
+    if has_fast_bfloat16():
+        return "bfloat16"
+    _, flags = _processor()
+    if "avx512f" in flags and _is_allowed("AVX512", "AVX10"):
+        return "AVX-512"
+    return "AVX2" if "avx2" in flags else "other"
+
+
+def _is_allowed(*names: str) -> bool:
+    """Whether the variables of oneDNN leave it one of these instruction sets."""
+    for variable in _CAPS:
+        cap = os.environ.get(variable, "").upper()
+        if cap and cap not in {"ALL", "DEFAULT"}:
+            return any(name in cap for name in names)
+    return True
 
 
 @cache

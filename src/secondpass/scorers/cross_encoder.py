@@ -50,9 +50,9 @@ class CrossEncoderScorer:
         family: the name of a built-in family of rerankers, or the description of another, or the
             path of its YAML file. None recognises the family by the model's files.
         backend: what runs the model. ``auto`` is the fastest that is installed and correct for the
-            model and this processor: OpenVINO, onnxruntime, or torch. The first two need neither
-            torch nor sentence-transformers, but a file of the model in their format, such as
-            ``onnx/model.onnx`` (``secondpass export`` creates one).
+            model: OpenVINO or onnxruntime, by a table of processors, or torch. The first two need
+            neither torch nor sentence-transformers, but a file of the model in their format, such
+            as ``onnx/model.onnx`` (``secondpass export`` creates one).
         precision: ``auto`` multiplies in bfloat16 where that is faster, which changes scores by
             less than a percent of their spread; ``exact`` is float32. The others are the type of
             torch's weights, ``checkpoint`` that in which they are stored. Scores are float32.

@@ -175,8 +175,8 @@ class EmbeddingScorer:
 
     Args:
         max_length: tokens per text; longer texts are truncated.
-        backend: what runs the model. ``auto`` is OpenVINO if it is installed, and onnxruntime
-            otherwise.
+        backend: what runs the model. ``auto`` is OpenVINO or onnxruntime: the one that is
+            installed, or of both the faster one, by a table of processors.
         precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
             most 0.005; ``exact`` is float32.
         threads: number of batches that are encoded concurrently; None is the number of available

@@ -25,8 +25,10 @@ from secondpass.scorers.engines.runtimes import (
     Backend,
     Precision,
     Runtime,
+    backends_by_speed,
     is_reduced,
     open_runtime,
+    why_chosen,
 )
 from secondpass.scorers.engines.sharing import shared
 from secondpass.types import Piece
@@ -87,7 +89,7 @@ class Encoder(ABC):
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
-        backend: ``auto`` is OpenVINO if it is installed, and onnxruntime otherwise.
+        backend: ``auto`` is the faster of those that are installed, on this processor.
         precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
             fast bfloat16.
 
@@ -127,7 +129,7 @@ class Encoder(ABC):
     ) -> None:
         self.check_installed(backend)
         self.threads = threads or usable_cpus()
-        self.backend, self.reason = choose_backend(backend, self.extra, self.needed_for)
+        self.backend, self.reason = choose_backend(backend, precision, self.extra, self.needed_for)
         self.budget = _BUDGETS[self.backend]
         self._precision: Precision = precision
         self._max_tokens = max_tokens
@@ -144,7 +146,7 @@ class Encoder(ABC):
     def check_installed(cls, backend: Choice = "auto") -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
         require(["tokenizers", "numpy", cls.package], cls.extra, cls.needed_for)
-        choose_backend(backend, cls.extra, cls.needed_for)
+        choose_backend(backend, extra=cls.extra, needed_for=cls.needed_for)
 
     @classmethod
     @abstractmethod
@@ -272,17 +274,18 @@ class Encoder(ABC):
 
 
 def choose_backend(
-    choice: Choice, extra: str = "embedded", needed_for: str = "the embedded model"
+    choice: Choice,
+    precision: Precision = "auto",
+    extra: str = "embedded",
+    needed_for: str = "the embedded model",
 ) -> tuple[Backend, str]:
     """The runtime for a setting, and why; MissingExtraError if it is not installed."""
-    backend: Backend = "onnx"
+    backend: Backend = "onnx" if choice == "auto" else choice
     reason = "the backend is set"
-    if choice == "openvino" or (choice == "auto" and is_installed(MODULES["openvino"])):
-        backend = "openvino"
-    if choice == "auto":
-        reason = "openvino is installed"
-        if backend == "onnx":
-            reason = "onnxruntime is installed and openvino is not"
+    installed = [name for name in backends_by_speed() if is_installed(MODULES[name])]
+    if choice == "auto" and installed:
+        backend = installed[0]
+        reason = why_chosen(backend, "bfloat16" if is_reduced(backend, precision) else "float32")
     require([MODULES[backend]], extra if backend == "onnx" else "openvino", needed_for)
     return backend, reason
 

@@ -11,8 +11,9 @@ import pytest
 
 from checkpoint_folders import edit
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.scorers import encoder
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.engines import choice
+from secondpass.scorers.engines import choice, runtimes
 from tiny_models import write_classifier, write_onnx
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
@@ -26,6 +27,17 @@ def plain(tmp_path_factory):
 @pytest.fixture
 def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
+
+
+@pytest.fixture(autouse=True)
+def on(monkeypatch):
+    """Sets what processor this is; at first one with AVX-512."""
+
+    def on(instructions):
+        monkeypatch.setattr(runtimes, "instruction_set", lambda: instructions)
+
+    on("AVX-512")
+    return on
 
 
 def engine(path, **settings):
@@ -50,8 +62,10 @@ def without(monkeypatch):
     [
         ((), {}, "openvino", "openvino is installed"),
         (("openvino",), {}, "onnx", "onnxruntime is installed and openvino is not"),
+        (("onnxruntime",), {}, "openvino", "openvino is installed and onnxruntime is not"),
         (("openvino", "onnxruntime"), {}, "torch", "neither openvino nor onnxruntime is installed"),
         ((), {"prompt": "find"}, "torch", "only torch supports prompt"),
+        ((), {"family": "classifier"}, "torch", "only torch supports family"),
         ((), {"backend": "onnx"}, "onnx", "the backend is set"),
         ((), {"backend": "torch"}, "torch", "the backend is set"),
         ((), {"file": "onnx/model.onnx"}, "openvino", "openvino is installed"),
@@ -62,6 +76,51 @@ def test_backends(folder, without, hidden, settings, backend, reason):
     info = engine(folder, precision="exact", **settings)
     assert (info.backend, info.precision) == (backend, "float32")
     assert info.reason.startswith(reason)
+
+
+OPENVINO, ONNX, NEITHER = ("openvino",), ("onnxruntime",), ()
+SLOWER = "openvino is installed and onnxruntime is not, which is faster on this processor"
+
+
+@pytest.mark.parametrize(
+    ("instructions", "hidden", "backend", "reason"),
+    [
+        ("bfloat16", NEITHER, "openvino", "the speed of onnxruntime on this processor is the same"),
+        ("AVX-512", NEITHER, "openvino", "the speed of onnxruntime on this processor is the same"),
+        ("AVX2", NEITHER, "onnx", "onnxruntime is faster than openvino on this processor, which"),
+        ("AVX2", ONNX, "openvino", SLOWER),
+        ("AVX2", OPENVINO, "onnx", "onnxruntime is installed and openvino is not"),
+        ("other", NEITHER, "openvino", "the speed of onnxruntime on this processor was not"),
+    ],
+)
+def test_auto_takes_the_faster_by_the_processor(
+    folder, without, on, instructions, hidden, backend, reason
+):
+    on(instructions)
+    without(*hidden)
+    info = engine(folder, precision="exact")
+    assert info.backend == backend
+    assert reason in info.reason
+    assert encoder.choose_backend("auto", "exact") == (backend, info.reason)
+
+
+def test_bfloat16_is_why_openvino_is_faster(on):
+    on("bfloat16")
+    reason = "openvino is faster than onnxruntime on this processor, by bfloat16"
+    assert runtimes.why_chosen("openvino", "bfloat16") == reason
+
+
+def test_a_file_decides_before_the_speed(copy, on):
+    on("AVX2")
+    openvino = pytest.importorskip("openvino")
+    path = copy / "onnx" / "model.onnx"
+    model = openvino.convert_model(path)
+    (copy / "openvino").mkdir()
+    openvino.save_model(model, copy / "openvino" / "openvino_model.xml", compress_to_fp16=False)
+    assert engine(copy).backend == "onnx"
+    path.unlink()
+    info = engine(copy)
+    assert (info.backend, info.reason) == ("openvino", "the model has a file for openvino only")
 
 
 def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypatch):

@@ -16,7 +16,13 @@ from secondpass.scorers.engines.files import TorchOnlyError, find_files, model_f
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine
-from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
+from secondpass.scorers.engines.runtimes import (
+    MODULES,
+    Backend,
+    Precision,
+    backends_by_speed,
+    why_chosen,
+)
 from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
@@ -28,8 +34,6 @@ from secondpass.types import ScoreKind
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 
-_LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
-"""In order of preference: equally fast in float32, but onnxruntime has no bfloat16."""
 _USER = "a local model"
 _TORCH_ONLY = (
     "family",
@@ -113,7 +117,7 @@ def check_installed(backend: Choice) -> None:
     if backend == "torch":
         require(["sentence_transformers"], EXTRA, _USER)
     elif backend == "auto" and not _installed() and not is_installed("sentence_transformers"):
-        require([MODULES["openvino"], "tokenizers"], "openvino", _USER)  # the smallest and fastest
+        require([MODULES["openvino"], "tokenizers"], "openvino", _USER)
     elif backend != "auto":
         require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
 
@@ -163,7 +167,7 @@ def _load(settings: EngineSettings) -> tuple[_Model, ScoreKind, str]:
             reason = str(error).replace(f"the model {settings.source.name!r}", "the model")
             return *_torch(settings, offline, str(error)), reason
         if model is not None:
-            return model, "logit", _why_light(model)
+            return model, "logit", why_chosen(model.backend, model.precision)
         if settings.file is not None:
             require([MODULES["openvino"], "tokenizers"], "openvino", f"the file {settings.file!r}")
         if not installed:
@@ -175,7 +179,7 @@ def _load(settings: EngineSettings) -> tuple[_Model, ScoreKind, str]:
 def _installed() -> list[Backend]:
     if not is_installed("tokenizers"):
         return []
-    return [backend for backend in _LIGHT if is_installed(MODULES[backend])]
+    return [backend for backend in backends_by_speed() if is_installed(MODULES[backend])]
 
 
 def _why_torch(settings: EngineSettings) -> str | None:
@@ -202,14 +206,6 @@ def _has_accelerator() -> bool:
     import torch
 
     return bool(torch.cuda.is_available() or torch.backends.mps.is_available())
-
-
-def _why_light(model: LightModel) -> str:
-    if model.backend == "onnx":
-        return "onnxruntime is installed and openvino is not"
-    if model.precision == "bfloat16":
-        return "openvino is installed, and bfloat16 is fast on this processor"
-    return "openvino is installed"
 
 
 def _light(

@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakSet
 
-from secondpass.concurrency.lazy import require
+from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.locks import fork_lock
-from secondpass.concurrency.processor import has_fast_bfloat16
+from secondpass.concurrency.processor import (
+    InstructionSet,
+    has_fast_bfloat16,
+    instruction_set,
+)
 from secondpass.errors import MissingExtraError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -32,6 +36,42 @@ Precision: TypeAlias = Literal["auto", "exact", "float16", "bfloat16", "checkpoi
 
 MODULES: Mapping[Backend, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """The package of each backend; the extra has the name of the backend."""
+
+_FASTER: Mapping[InstructionSet, Backend] = {
+    "bfloat16": "openvino",  # onnxruntime has no bfloat16
+    "AVX-512": "openvino",  # a tie
+    "AVX2": "onnx",
+    "other": "openvino",  # not measured
+}
+"""The faster runtime, as ``make bench-speed`` and ``benchmarks/embedded_speed.py`` measured it (see
+docs/evidence.md). It is not measured at the start: the scores of a model depend on its runtime."""
+
+
+def backends_by_speed() -> tuple[Backend, ...]:
+    """The backends of which ``auto`` takes the first that is installed and has a file."""
+    faster = _FASTER[instruction_set()]
+    return (faster, *(backend for backend in MODULES if backend != faster))
+
+
+def why_chosen(backend: Backend, precision: str) -> str:
+    """Why ``auto`` took a backend that runs in this precision."""
+    kind = instruction_set()
+    faster = _FASTER[kind]
+    package = MODULES[backend]
+    [other] = [name for name in MODULES.values() if name != package]
+    if not is_installed(other):
+        better = (
+            ", which is faster on this processor" if kind == "AVX2" and backend != faster else ""
+        )
+        return f"{package} is installed and {other} is not{better}"
+    if backend != faster:
+        return f"the model has a file for {package} only"
+    if kind == "AVX2":
+        return f"{package} is faster than {other} on this processor, which has no AVX-512"
+    if precision == "bfloat16":
+        return f"{package} is faster than {other} on this processor, by bfloat16"
+    speed = "was not measured" if kind == "other" else "is the same"
+    return f"{package} is installed; the speed of {other} on this processor {speed}"
 
 
 def open_runtime(
