@@ -48,7 +48,7 @@ class Known:
 
 def scored(stage: FirstStage) -> dict[str, list[Candidate]]:
     """The candidates of each query, with what `embedded` orders them by as text."""
-    reranker = Reranker.from_preset("embedded", depth=100)
+    reranker = Reranker.from_preset("embedded", depth=100, method={"memory_mb": 400})
     found = {}
     for query, text in stage.queries.items():
         ranking = reranker.rerank(text, stage.candidates[query])

@@ -97,6 +97,10 @@ def _with_tables(page: str, tables: Mapping[str, str]) -> str:
     return text
 
 
+def _refused(family: Family) -> str:
+    return f"refused: {family.reason or 'its author has code of its own'}"
+
+
 def _families() -> str:
     rows = [
         "| `family` | models | such as | instruction | read-out | scores | checked against |",
@@ -109,7 +113,7 @@ def _families() -> str:
             family.title,
             "<br>".join(family.models),
             "yes" if family.input.takes_instruction else "no",
-            "refused: its author's code" if family.run is None else inspection.read_out(family),
+            _refused(family) if family.run is None else inspection.read_out(family),
             "" if family.run is None else kind,
             _verified(family.verified),
         )

@@ -103,7 +103,7 @@ class Reranker:
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
-        fallback: methods to try in turn if ``method`` judged nothing; or a single method.
+        fallback: methods to try in turn if ``method`` judged nothing; or the name of a single one.
         render: which fields of a candidate the method is shown, and how; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
         limits: of the time, calls, tokens and cost of one ranking; None sets no limit.

@@ -66,6 +66,11 @@ MODELS = {
     "gemma": (named("bge-reranker-v2-gemma", "GemmaForCausalLM"), "bge-reranker-v2-gemma"),
     "bge-m3": (named("bge-reranker-v2-m3", "XLMRobertaForSequenceClassification"), "classifier"),
     "monot5": (named("monot5-base-msmarco", "T5ForConditionalGeneration"), "monot5"),
+    "rankt5": (named("RankT5-3b", "T5ForConditionalGeneration"), "rankt5"),
+    "rankllama": (
+        facts("LlamaForSequenceClassification", name="rankllama-v1-7b", model_type="llama"),
+        "rankllama",
+    ),
     "mt5": (named("mt5-base-mmarco-v2", "MT5ForConditionalGeneration"), "mt5-msmarco"),
     "monobert": (
         facts("BertForSequenceClassification", name="monobert-large-msmarco", model_type="bert"),
@@ -221,7 +226,23 @@ REFUSED = {
     ),
     "jina-reranker-m0": (
         coded("JinaVLForRanking", "modeling.JinaVLForRanking"),
-        "jina-reranker-m0, whose scores only code",
+        "jina-reranker-m0, which reads images",
+    ),
+    "KaLM-Reranker": (
+        facts("T5Gemma2ForConditionalGeneration", model_type="t5gemma2"),
+        "KaLM-Reranker, which reads the passage in its encoder and the query in its decoder: run",
+    ),
+    "KaLM-Reranker, saved by sentence-transformers": (
+        facts("T5Gemma2Model", "Transformer Score", saved="CrossEncoder", model_type="t5gemma2"),
+        "KaLM-Reranker, which reads the passage in its encoder",
+    ),
+    "Qwen3-VL-Reranker": (
+        named("Qwen3-VL-Reranker-2B", "Qwen3VLForConditionalGeneration"),
+        "which read images beside texts, and only texts are given here: run it on",
+    ),
+    "Qwen3-VL-Reranker, saved by sentence-transformers": (
+        facts("Qwen3VLForConditionalGeneration", "Transformer LogitScore", saved="CrossEncoder"),
+        "which read images beside texts",
     ),
     "provence": (
         coded("Provence", "modeling_provence.Provence"),

@@ -164,7 +164,8 @@ def write_t5(folder, kind="T5", answers="▁true ▁false"):
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
     tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    marks = [word for word in words if word.startswith("<")]
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>", *marks])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
@@ -183,6 +184,25 @@ def write_t5(folder, kind="T5", answers="▁true ▁false"):
         decoder_start_token_id=0,
     )
     getattr(transformers, f"{kind}ForConditionalGeneration")(config).save_pretrained(folder)
+    return folder
+
+
+@once
+def write_rankllama(folder):
+    """RankLLaMA's form when it is merged: a one-label classifier, and Llama's pairs."""
+    import torch
+    from tokenizers import processors
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+
+    tokenizer = bytes_tokenizer(("<pad>", "<s>", "</s>"), ())
+    start = ("<s>", tokenizer.convert_tokens_to_ids("<s>"))
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[start]
+    )
+    torch.manual_seed(0)
+    config = LlamaConfig(**_sizes(tokenizer), num_labels=1)
+    LlamaForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -397,6 +417,42 @@ def monot5(folder, query, passages):
             text = passage[: offsets[room - 2][1]]
         logits = _first_written(model, tokenizer, f"Query: {query} Document: {text} Relevant: ")
         scores.append((logits[true] - logits[false]).item())
+    return scores
+
+
+def rankt5(folder, query, passages):
+    """google-research/rax, examples: "Query: … Document: …", the logit of the target
+    ``<extra_id_10>`` at the first step; Zhuang et al., arXiv 2210.10634, section 3."""
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = T5ForConditionalGeneration.from_pretrained(folder).eval()
+    target = tokenizer.convert_tokens_to_ids("<extra_id_10>")
+    room = 512 - len(tokenizer(f"Query: {query} Document: ")["input_ids"])
+    scores = []
+    for passage in passages:
+        words = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
+        text = passage
+        if len(words["input_ids"]) > room:
+            text = passage[: words["offset_mapping"][room - 1][1]]
+        logits = _first_written(model, tokenizer, f"Query: {query} Document: {text}")
+        scores.append(logits[target].item())
+    return scores
+
+
+def rankllama(folder, query, passages):
+    """The model card of castorini/rankllama-v1-7b-lora-passage, after ``merge_and_unload``."""
+    import torch
+    from transformers import AutoTokenizer, LlamaForSequenceClassification
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = LlamaForSequenceClassification.from_pretrained(folder).eval()
+    scores = []
+    for passage in passages:
+        inputs = tokenizer(f"query: {query}", f"document: {passage}", return_tensors="pt")
+        kept = {key: inputs[key][:, :1024] for key in ("input_ids", "attention_mask")}
+        with torch.no_grad():
+            scores.append(model(**kept).logits[0][0].item())
     return scores
 
 

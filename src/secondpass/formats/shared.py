@@ -23,6 +23,7 @@ from secondpass.formats.lines import (
     read_lines,
     write_lines,
 )
+from secondpass.formats.pairs import read_pairs
 from secondpass.formats.reading import (
     parse_document,
     parse_run_line,

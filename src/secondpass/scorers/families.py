@@ -175,6 +175,8 @@ class Part:
         at_most: the largest share of the tokens that the model reads; more are cut off.
         room: how often its tokens are added to the limit: 0 if they count as others do, 1 if they
             come on top.
+        type: the token type of its tokens. Needed of each part if the model tells texts by them, as
+            BERT and ELECTRA do; special tokens have that of the part beside them.
     """
 
     text: str
@@ -182,6 +184,7 @@ class Part:
     each: bool = False
     at_most: Annotated[float, Gt(0), Le(1)] | None = None
     room: Annotated[int, Ge(0), Le(2)] = 0
+    type: Annotated[int, Ge(0)] | None = None
 
     @property
     def names(self) -> set[str]:
@@ -235,6 +238,7 @@ class Input:
     Attributes:
         of: ``own`` for what the model's files say to sentence-transformers or transformers; a
             ``pair`` or a ``list`` of passages in the form of ``parts``.
+        passage_first: whether the passage is the first text of ``own``, the query the second.
         parts: in order.
         control: the control tokens in the parts; each is one token of the model.
         delete: control tokens that are deleted from texts; all others are read as characters.
@@ -250,6 +254,7 @@ class Input:
     """
 
     of: Literal["own", "pair", "list"] = "own"
+    passage_first: bool = False
     parts: Annotated[Sequence[Part], Nested(_parts, _parts_schema)] = ()
     control: Names = ()
     delete: Names = ()
@@ -285,17 +290,22 @@ class Input:
                 yield Problem(("parts", index, "plain"), message)
             if part.room and part.names:
                 yield Problem(("parts", index, "room"), "is for a part without placeholders")
-            if part.each and self.of != "list":
-                yield Problem(("parts", index, "each"), "is for a list only")
-            if self.of == "list" and bool(part.names & {"passage", "index"}) != part.each:
-                message = "a part with '$passage' or '$index' needs each: true, others must not"
-                yield Problem(("parts", index, "each"), message)
+            yield from self._list_problems(index, part)
         names = [name for part in self.parts for name in part.names]
         for name in ("query", "passage"):
             if name not in names:
                 yield Problem(("parts",), f"must contain the {name}: the placeholder '${name}'")
         if self.of == "pair" and names.count("passage") > 1:
             yield Problem(("parts",), "must contain '$passage' once")
+
+    def _list_problems(self, index: int, part: Part) -> Iterator[Problem]:
+        if part.type is not None and self.of == "list":
+            yield Problem(("parts", index, "type"), "is for a pair only")
+        if part.each and self.of != "list":
+            yield Problem(("parts", index, "each"), "is for a list only")
+        if self.of == "list" and bool(part.names & {"passage", "index"}) != part.each:
+            message = "a part with '$passage' or '$index' needs each: true, others must not"
+            yield Problem(("parts", index, "each"), message)
 
     @property
     def takes_instruction(self) -> bool:
@@ -379,7 +389,7 @@ class Read:
     Attributes:
         own: whether it is what sentence-transformers returns for the model: the score of its
             modules, or the similarity of the vectors of query and passage.
-        label: index of a label of a classifier's head.
+        label: a label of a classifier's head, by its index, or its name in config.json in any case.
         logit: a token, by its string, which must be one token, or its id. A causal model is read at
             the last token, a sequence to sequence model at the first that it writes.
         minus: a second label or token, whose number is subtracted.
@@ -388,7 +398,7 @@ class Read:
     """
 
     own: bool = False
-    label: Annotated[int, Ge(0)] | None = None
+    label: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     logit: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     minus: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     vectors: Annotated[Vectors | None, nested(Vectors, optional=True)] = None
@@ -492,6 +502,7 @@ class Family:
         scale: what the score means.
         code: ``required`` if only the author's own code computes the scores; such models are
             refused. ``trusted`` if that code runs with ``trust_remote_code``, as ``run`` says.
+        reason: why ``code`` is required, as a relative clause; None if its arithmetic is its own.
         verified: what the description was verified with; None if it was not.
     """
 
@@ -503,6 +514,7 @@ class Family:
     read: Annotated[Read | None, nested(Read, optional=True)] = None
     scale: Annotated[Scale, nested(Scale)] = Scale()
     code: Literal["required", "trusted"] | None = None
+    reason: Annotated[str, MinLen(1)] | None = None
     verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
 
     def __post_init__(self) -> None:

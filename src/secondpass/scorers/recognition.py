@@ -91,9 +91,10 @@ def recognise(
     kind = result.family
     if kind.code is not None and not (trusted and kind.code == "trusted"):
         trust = "; trust_remote_code runs it" if kind.code == "trusted" else ""
+        reason = kind.reason or "whose scores only code of its own computes"
         raise ModelLoadError(
-            f"the model {model!r}{is_a} is one of {kind.title}, whose scores only code of its "
-            f"own computes: run it on a rerank server, and name that in `endpoint`{trust}"
+            f"the model {model!r}{is_a} is one of {kind.title}, {reason}: run it on a rerank "
+            f"server, and name that in `endpoint`{trust}"
         )
     if family is None and kind.is_other_version(facts):
         raise ModelLoadError(

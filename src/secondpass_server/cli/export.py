@@ -21,8 +21,7 @@ from secondpass.cli.shared import (
     warn,
     write,
 )
-from secondpass.formats.shared import AnyPath, FormatError, read_json_lines
-from secondpass.settings import describe
+from secondpass.formats.shared import read_pairs
 
 if TYPE_CHECKING:
     from secondpass_server.exporting.export import Agreement, Exported
@@ -177,17 +176,3 @@ def _next_step(exported: Exported, *, int8: bool) -> str:
         f"next: set `model: {exported.folder}` of cross_encoder; `backend: auto` uses the file "
         f"where secondpass[{package}] is installed"
     )
-
-
-def read_pairs(path: AnyPath) -> list[tuple[str, str]]:
-    """The (query, text) pairs of JSON lines with ``query`` and ``text``; other keys are ignored."""
-    pairs = []
-    for line, record in read_json_lines(path):
-        for key in ("query", "text"):
-            value = record.get(key)
-            if not isinstance(value, str) or not value.strip():
-                raise line.error(f"{key!r} must be a text that is not empty, not {describe(value)}")
-        pairs.append((record["query"], record["text"]))
-    if not pairs:
-        raise FormatError(path, None, 'has no pairs: lines such as {"query": "…", "text": "…"}')
-    return pairs

@@ -373,9 +373,22 @@ def further(name, like="bert.pooler.dense.weight"):
 UNFIT = {
     "a third layer": (further("bert.encoder.layer.2.output.dense.weight"), "has bert.encoder.la"),
     "a second head": (further("score.weight"), "has score.weight, which BertForSequence.* does no"),
-    "an adapter": (further("bert.encoder.layer.0.adapter.weight"), "adapter.weight, which Bert"),
-    "a bias": (further("bert.encoder.layer.0.attention.self.query.lora"), "query.lora, which B"),
 }
+
+
+def test_a_further_layer_beside_modules(tmp_path):
+    """On no engine, also without torch."""
+
+    def change(weights):
+        third = {key.replace("layers.1.", "layers.2."): it * 1 for key, it in weights.items()}
+        return third | weights
+
+    folder = folders.edit_weights(folders.modular(tmp_path / "model"), change)
+    for backend in ("auto", "openvino", "torch"):
+        with pytest.raises(ModelLoadError, match=r"layers.2|more layers than its config.json"):
+            CrossEncoderScorer(str(folder), backend=backend).warm_up()
+
+
 FIT = ["cls.predictions.decoder.weight", "lm_head.weight", "mtp.0.weight", "bert.pooler2.weight"]
 FIT += ["bert.embeddings.position_ids", "mask_predictions.dense.weight", "vocab_projector.weight"]
 

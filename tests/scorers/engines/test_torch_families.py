@@ -8,6 +8,7 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
+from tiny_architectures import write_architecture
 from tiny_models import write_classifier, write_late_interaction
 
 
@@ -48,6 +49,13 @@ FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether
     "bge-reranker-v2-gemma": (of(CAUSAL, "Gemma"), families.gemma, "logit", False),
     "monot5-base": (families.write_t5, families.monot5, "logit", False),
     "mt5-base-mmarco-v2": (of(families.write_t5, "MT5", "▁yes ▁no"), families.mt5, "logit", False),
+    "RankT5-base": (
+        of(families.write_t5, "T5", "<extra_id_10> ▁false"),
+        families.rankt5,
+        "unbounded",
+        False,
+    ),
+    "rankllama-v1-merged": (families.write_rankllama, families.rankllama, "unbounded", False),
     "llama-nemotron-rerank-1b-v2": (
         families.write_bidirectional,
         families.nemotron,
@@ -384,3 +392,102 @@ def test_a_head_in_the_checkpoint(tmp_path, position, layer):
     assert scorer_of(folder, family=own).score_pairs("cat", texts) == pytest.approx(
         theirs, abs=1e-4
     )
+
+
+# ---------------------------------------------------------------------- token types and labels
+
+
+NLI = {"0": "contradiction", "1": "neutral", "2": "ENTAILMENT"}
+
+
+def judge(folder, kind, labels=NLI):
+    """A classifier of three labels."""
+    import torch
+    import transformers
+
+    write_architecture(folder, kind)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.id2label = {int(index): name for index, name in labels.items()}
+    config.label2id = {name: int(index) for index, name in labels.items()}
+    torch.manual_seed(2)
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def passage_first(**types):
+    """The passage is the premise, the query what may follow from it."""
+    first, second = ({"type": value} if value is not None else {} for value in types.values())
+    parts = [{"text": "[CLS]$passage[SEP]", **first}, {"text": "$query[SEP]", **second}]
+    return {
+        "title": "NLI",
+        "match": {"architectures": "*ForSequenceClassification"},
+        "input": {"of": "pair", "control": ["[CLS]", "[SEP]"], "parts": parts},
+        "run": {"model": "classifier"},
+        "read": {"label": "entailment", "minus": "Contradiction"},
+    }
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra", "distilbert", "deberta-v2"])
+def test_parts_have_token_types_and_labels_have_names(tmp_path, kind):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = judge(tmp_path / "model", kind)
+    has_types = kind in {"bert", "electra"}
+    types = {"passage": 0, "query": 1} if has_types else {"passage": None, "query": None}
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts, theirs = ["the cat sat", "dog food", ""], []
+    for text in texts:
+        with torch.no_grad():
+            logits = model(**tokenizer(text, "cat sat", return_tensors="pt")).logits[0]
+        theirs.append((logits[2] - logits[0]).item())
+    scorer = scorer_of(folder, family=passage_first(**types))
+    assert scorer.score_pairs("cat sat", texts) == pytest.approx(theirs, abs=1e-4)
+    if has_types:
+        for wrong in ({"a": None, "b": None}, {"a": 0, "b": None}):
+            with pytest.raises(ModelLoadError, match=r"input.parts: .* each part needs its `type`"):
+                scorer_of(folder, family=passage_first(**wrong)).warm_up()
+        with pytest.raises(ModelLoadError, match="has 2 token types, not 2"):
+            scorer_of(folder, family=passage_first(a=0, b=2)).warm_up()
+    else:
+        with pytest.raises(ModelLoadError, match="has 1 token type, not 1"):
+            scorer_of(folder, family=passage_first(a=0, b=1)).warm_up()
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "deberta-v2"])
+def test_models_of_entailment_are_rerankers_by_their_setting(tmp_path, kind):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = judge(tmp_path / "model", kind)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts, theirs = ["the cat sat", "dog food", "", "the cat ran on " * 40], []
+    for text in texts:
+        inputs = tokenizer(text, "cat sat", return_tensors="pt", truncation=True, max_length=64)
+        with torch.no_grad():
+            logits = model(**inputs).logits[0]
+        theirs.append((logits[2] - logits[0]).item())
+    scorer = scorer_of(folder, family="nli")
+    assert scorer.score_pairs("cat sat", texts) == pytest.approx(theirs, abs=1e-4)
+    assert scorer.truncated("cat sat", texts) == [3]
+    assert scorer.query_truncated("cat sat", texts) == []
+    with pytest.raises(ModelLoadError, match="has 3 labels; a reranker has one"):
+        scorer_of(folder).warm_up()
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        ({"label": "relevant"}, "no label 'relevant'; it has: contradiction, neutral, ENTAILMENT"),
+        ({"label": 3, "minus": 0}, "has no label 3: it has 3"),
+        ({"label": 2, "minus": "entailment"}, "are the same one of the model"),
+        ({"label": "entailment"}, "has 3 labels; a reranker has one"),
+    ],
+)
+def test_labels_that_a_model_has_not(tmp_path, read, message):
+    folder = judge(tmp_path / "model", "distilbert")
+    own = {**passage_first(a=None, b=None), "read": read}
+    with pytest.raises(ModelLoadError, match=message):
+        scorer_of(folder, family=own).warm_up()

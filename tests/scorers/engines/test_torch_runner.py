@@ -2,7 +2,10 @@
 
 import pytest
 
+from secondpass import ModelLoadError
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import torch_runner
+from tiny_models import write_classifier
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,21 @@ def test_bfloat16_only_where_it_is_fast(monkeypatch, device, processor, gpu, fas
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is not None)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_supported)
     assert torch_runner.is_fast(device) is fast
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gpu", "device: 'gpu' is no device of torch; name auto, cpu, cuda or cuda:1: .*GPU"),
+        ("cuda", r"device: 'cuda' needs a GPU and a torch with CUDA, .* finds none: .*models\.md"),
+    ],
+)
+def test_a_device_that_is_not_there(tmp_path, monkeypatch, device, message):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    folder = write_classifier(tmp_path / "model")
+    scorer = CrossEncoderScorer(str(folder), device=device)
+    with pytest.raises(ModelLoadError, match=message) as caught:
+        scorer.warm_up()
+    assert "\n" not in str(caught.value)

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from secondpass import MissingExtraError
-from secondpass.formats.errors import FormatError
-from secondpass_server.cli.export import read_pairs
 from secondpass_server.exporting import export as exporting
 from secondpass_server.exporting.agreement import Agreement
 from secondpass_server.exporting.conversion import ExportError
@@ -126,24 +124,3 @@ def test_a_model_is_exported(secondpass, tmp_path, write):
     done = secondpass("export", model, "--pairs", pairs)
     assert (done.code, done.err) == (0, "")
     assert (model / "onnx" / "model.onnx").is_file()
-
-
-def test_pairs_are_read_in_order(write):
-    content = '\ufeff{"query": "q", "text": "a", "label": 1}\n\n{"text": "b", "query": "q"}\n'
-    assert read_pairs(write("pairs.jsonl", content)) == [("q", "a"), ("q", "b")]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", ": has no pairs"),
-        ('{"query": "q", "text": "a"}\n{"query": "q"}', ":2: 'text' must be a text"),
-        ('\n{"query": 3, "text": "a"}', ":2: 'query' must be a text that is not empty, not 3"),
-        ('{"query": " ", "text": "a"}', ":1: 'query' must be a text that is not empty"),
-    ],
-)
-def test_malformed_pairs_are_named(write, content, message):
-    path = write("pairs.jsonl", content)
-    with pytest.raises(FormatError) as error:
-        read_pairs(path)
-    assert str(error.value).startswith(f"{path}{message}")

@@ -30,6 +30,7 @@ from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names
 from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
+from secondpass.formats.pairs import read_scored_pairs
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import FAMILIES
 from secondpass.services.network import (
@@ -74,6 +75,21 @@ def doctor(
             "that describes one."
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON lines with `query`, `text` and `score`, such as the scores that the model's "
+            "author publishes. MODEL scores the same pairs, and the largest difference is shown."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="The largest difference of a score that `--against` accepts. Default: 0.001 in "
+            "float32; otherwise 5 % of the standard deviation of the scores in the file.",
+        ),
+    ] = None,
     configured: RerankerOptions,
     network: Annotated[
         bool,
@@ -93,11 +109,13 @@ def doctor(
     address, without sending anything. Keys are never shown, only whether their variables are set.
 
     With a MODEL, it names the family of rerankers that the model belongs to, and says why. It also
-    says which output of the model is read as the score, and shows the tokens of a sample pair. For
-    an unknown model, it drafts a description of a new family.
+    says which output of the model is read as the score, loads the model as a reranker would, and
+    shows what runs it and the tokens of a sample pair. For an unknown model, it drafts a
+    description of a new family. With `--against`, the model also scores the pairs of a file whose
+    scores are known.
 
-    The exit code is 1 if the configuration or the model does not work. In a pipe, and with
-    `--json`, the output is JSON.
+    The exit code is 1 if the configuration or the model does not work, or if the scores differ. In
+    a pipe, and with `--json`, the output is JSON.
     """
     result: dict[str, Any] = {}
     config: dict[str, Any] | None = None
@@ -110,17 +128,11 @@ def doctor(
         result["reranker"] = _run_reranker(config, configured)
     if network:
         result["network"] = check_network(config)
+    of_model = {"--family": family, "--against": against, "--tolerance": tolerance}
     if model is not None:
-        try:
-            if family is not None:
-                FAMILIES.resolve(family)
-        except ConfigurationError as error:
-            raise InputError(f"--family: {error}") from None
-        _check_is_model(model)
-        inspected = inspect_model(model, family)
-        result = {"model": {"runs": "refused" not in inspected, **inspected}, **result}
-    elif family is not None:
-        raise InputError("--family: needs a MODEL")
+        result = {"model": _inspected(model, family, against, tolerance), **result}
+    elif given := [name for name, value in of_model.items() if value is not None]:
+        raise InputError(f"{given[0]}: needs a MODEL")
     result |= {
         "secondpass": __version__,
         "python": platform.python_version(),
@@ -131,8 +143,30 @@ def doctor(
         print_json(result)
     else:
         _print(result)
-    if not all(result[key]["runs"] for key in ("reranker", "model") if key in result):
+    works = [result[key]["runs"] for key in ("reranker", "model") if key in result]
+    if not all(works) or not result.get("model", {}).get("against", {}).get("agrees", True):
         raise typer.Exit(ERROR)
+
+
+def _inspected(
+    model: str, family: str | None, against: Path | None, tolerance: float | None
+) -> dict[str, Any]:
+    """What is recognised in a model and how it scores, and whether it runs.
+
+    Raises:
+        InputError: it is no model, or an option is wrong.
+    """
+    try:
+        if family is not None:
+            FAMILIES.resolve(family)
+    except ConfigurationError as error:
+        raise InputError(f"--family: {error}") from None
+    _check_is_model(model)
+    if tolerance is not None and against is None:
+        raise InputError("--tolerance: needs --against")
+    pairs = () if against is None else read_scored_pairs(against)
+    found = inspect_model(model, family, pairs, tolerance)
+    return {"runs": "refused" not in found, **found}
 
 
 def _check_is_model(name: str) -> None:
@@ -282,6 +316,7 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
         "read_out": "score: {read_out} ({score_kind})",
         "cut": "long texts: {cut}",
         "verified": "verified with {verified}",
+        "engine": "runs on {engine[backend]} in {engine[precision]}: {engine[reason]}",
         "tokens": "a pair: {tokens}",
         "score": "its score: {score:.4g}",
         "doubt": "doubtful: {doubt}",
@@ -294,11 +329,28 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
     for key, row in rows.items():
         if values.get(key) is not None:
             yield Text(escaped(row.format(**values)))
+    if "against" in result:
+        yield _comparison_line(result["against"])
     if "refused" in result:
         yield Text("cannot run: ", "bold red") + Text(escaped(result["refused"]))
     if "draft" in result:
         yield Text("a draft of its description, for `family`:", "bold")
         yield Text(result["draft"])
+
+
+def _comparison_line(result: Mapping[str, Any]) -> Text:
+    """How far the scores of a file are."""
+    pairs = counted(result["pairs"], "pair")
+    start = Text("agrees: " if result["agrees"] else "differs: ", "bold")
+    start.stylize("green" if result["agrees"] else "red")
+    values = [result[key] for key in ("largest_difference", "score", "known")]
+    largest, score, known = ("no number" if it is None else f"{it:.4g}" for it in values)
+    reading = " as probabilities (`activation: sigmoid`)" if result["activation"] != "none" else ""
+    return start + Text(
+        f"the scores of {pairs}{reading}: the largest difference is {largest} (pair "
+        f"{result['pair']}: {score}, and {known} in the file), of {result['tolerance']:.4g} that "
+        "are accepted"
+    )
 
 
 def _reranker_line(result: Mapping[str, Any]) -> Text:

@@ -39,6 +39,12 @@ _SHOWN = 4
 """Missing weights that a message names."""
 
 
+def _layer(key: str) -> int:
+    """The number of the layer that a weight is of; -1 if it is of none."""
+    match = _OF_LAYER.search(key)
+    return -1 if match is None else int(match[2])
+
+
 def load_checked(
     name: str,
     facts: ModelFacts | None,
@@ -96,7 +102,7 @@ _HARMLESS = re.compile(
     r"|(^|\.)(cls|lm_head|\w*predictions|vocab_(transform|layer_norm|projector)|mlm\w*|mtp)\."
 )
 """Weights without influence on scores: of buffers, poolers, of the training as a language model."""
-_OF_LAYER = re.compile(r"(^|\.)(layers?|h|blocks?)\.\d+\.")
+_OF_LAYER = re.compile(r"(^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
 
 
 def _check_unexpected(
@@ -109,12 +115,14 @@ def _check_unexpected(
     """
     for loading in loadings:
         kind = type(loading.model).__name__
+        last = max((_layer(key) for key, _ in loading.model.named_parameters()), default=-1)
+        is_encoder = kind.endswith(("Model", "ForMaskedLM"))
         more = [
             key
             for key in loading.unexpected
             if key not in reads
             and not _HARMLESS.search(key)
-            and (_OF_LAYER.search(key) or not kind.endswith(("Model", "ForMaskedLM")))
+            and (_layer(key) > last or (_layer(key) < 0 and not is_encoder))
         ]
         if more:
             reason = f"its checkpoint has {_listed(more)}, which {kind} does not compute"

@@ -185,8 +185,13 @@ class FamilyInputs:
             first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
         is_cut |= len(second) < len(passage)
         query_cut |= len(first) < len(query)
-        ids = [*self._before, *(id for row in rows for id in row), *self._after]
-        return Rendered(ids, [index], [index] if is_cut else [], query_cut)
+        rows = [self._before, *rows, self._after]
+        kinds = [part.type or 0 for part in parts]
+        kinds = [kinds[0], *kinds, kinds[-1]]
+        types = [kind for row, kind in zip(rows, kinds, strict=True) for _ in row]
+        ids = [id for row in rows for id in row]
+        cut_indices = [index] if is_cut else []
+        return Rendered(ids, [index], cut_indices, query_cut, types if any(kinds) else None)
 
     def _rows(self, query: str, passage: str, instruction: str | None) -> list[list[int]]:
         values = self._values(instruction, query=query, passage=passage)
@@ -198,14 +203,17 @@ class FamilyInputs:
         tokenizer = self._tokenizer
         limit = None if self.longest >= _UNLIMITED else self.longest
         texts = [self._as_characters(text, written=False) for text in (query, passage)]
+        if self._spec.passage_first:
+            texts.reverse()
         first, second = (count_tokens(tokenizer, text) for text in texts)
         encoded = tokenizer(*texts, truncation=limit is not None, max_length=limit)
         ids = encoded["input_ids"]
         room = len(ids) - tokenizer.num_special_tokens_to_add(pair=True)
         kept = longest_first(first, second, room) if first + second > room else (first, second)
-        is_cut = kept[1] < second
+        cuts = [kept[0] < first, kept[1] < second]
+        query_cut, is_cut = reversed(cuts) if self._spec.passage_first else cuts
         types = encoded.get("token_type_ids")
-        return Rendered(ids, [index], [index] if is_cut else [], kept[0] < first, types)
+        return Rendered(ids, [index], [index] if is_cut else [], query_cut, types)
 
     def _list(self, query: str, passages: Sequence[str], instruction: str | None) -> list[int]:
         """The tokens of a query and a block of passages, as one text between control tokens."""

@@ -1,30 +1,56 @@
-"""What is recognised in a model, and what it is given for a sample pair, for ``doctor``."""
+"""What is recognised in a model, what runs it and how it scores, for ``doctor``."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite
+from statistics import pstdev
+from typing import TYPE_CHECKING, Any
 
-from secondpass.concurrency.lazy import is_installed
 from secondpass.errors import ModelLoadError, SecondPassError
+from secondpass.ranking.blending import sigmoid
 from secondpass.scorers.engines.facts import ModelFacts, read_facts
+from secondpass.scorers.engines.files import FILES
 from secondpass.scorers.families import Family
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import recognise
 
+if TYPE_CHECKING:
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
 QUERY, PASSAGE = "Which fruit is rich in potassium?", "Bananas are rich in potassium."
+
+ScoredPair = tuple[str, str, float]
+"""A query, a passage, and the score that it should have."""
 
 _SHOWN = 6
 """Control tokens in a draft."""
+_EXACT, _REDUCED = 1e-3, 0.05
+"""Differences from known scores: in float32, and else in standard deviations of these scores."""
 
 
-def inspect_model(model: str, family: Any = None) -> dict[str, Any]:
-    """What is recognised in a model and why, as JSON values.
+def inspect_model(
+    model: str,
+    family: Any = None,
+    against: Sequence[ScoredPair] = (),
+    tolerance: float | None = None,
+) -> dict[str, Any]:
+    """What is recognised in a model and why, and what it scores, as JSON values.
+
+    Args:
+        model: a name or a folder.
+        family: the setting; None recognises the family.
+        against: pairs whose scores are known, which the model scores as well.
+        tolerance: the largest difference from them at which they agree; None is 0.001 in float32,
+            and 5 % of their standard deviation in other precisions.
 
     Returns:
         ``family``, ``title``, ``reasons``, ``read_out``, ``score_kind``, ``cut`` and ``verified``;
-        if it can be loaded, ``tokens`` of a sample pair and its ``score``. If it is not recognised,
-        ``refused`` and the ``draft`` of a description; if it cannot be loaded, ``refused``.
+        if it can be loaded, the ``engine`` that ``backend: auto`` chooses and its reason,
+        ``tokens`` of a sample pair and its ``score``, and what :func:`compared` returns as
+        ``against``. If it is not recognised, ``refused`` and the ``draft`` of a description; if it
+        cannot be loaded, ``refused``.
     """
     source = HubModel(model)
     try:
@@ -52,40 +78,128 @@ def inspect_model(model: str, family: Any = None) -> dict[str, Any]:
         "cut": _cut(found),
         "verified": None if verified is None else verified.version or verified.address,
     }
-    if not is_installed("sentence_transformers"):
-        return result
-    try:
-        return {**result, **_sample(model, family)}
-    except SecondPassError as error:
-        return {**result, "refused": str(error)}
-
-
-def _sample(model: str, family: Any) -> dict[str, Any]:
-    """The tokens of a sample pair, and its score."""
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
+    scorer = CrossEncoderScorer(model, family=family)
+    try:
+        result |= _sample(scorer)
+        if against:
+            result["against"] = compared(scorer, against, tolerance)
+    except SecondPassError as error:
+        reason = str(error)
+        if family is None and any(map(facts.find, FILES["openvino"])) and _runs_on_torch(model):
+            reason += "; the model's weights are whole, and `backend: torch` runs them"
+        result["refused"] = reason
+    finally:
+        scorer.close()
+    return result
+
+
+def _sample(scorer: CrossEncoderScorer) -> dict[str, Any]:
+    """What runs a model, the tokens of a sample pair, and its score."""
+    from secondpass.scorers.engines.light import LightModel
     from secondpass.scorers.engines.torch_families import FamilyModel
     from secondpass.scorers.engines.torch_pairs import TorchModel
 
-    scorer = CrossEncoderScorer(model, family=family, backend="torch")
+    [score] = scorer.score_pairs(QUERY, [PASSAGE])
+    pairs, engine = scorer.loaded_model, scorer.engine
+    assert engine is not None
+    result: dict[str, Any] = {
+        "engine": {
+            "backend": engine.backend,
+            "precision": engine.precision,
+            "reason": engine.reason,
+        },
+        "score": score,
+        "score_kind": scorer.score_kind,
+        "doubt": scorer.doubt,
+    }
+    if isinstance(pairs, LightModel):
+        tokens: Any = pairs.tokenizer.shown(QUERY, PASSAGE)
+    elif isinstance(pairs, FamilyModel):
+        ids = pairs.sample_ids(QUERY, PASSAGE)
+        tokens = pairs.tokenizer.convert_ids_to_tokens(ids)
+    elif isinstance(pairs, TorchModel):
+        for module in pairs.encoder:
+            if type(module).__name__ == "LogitScore":
+                result["read_out"] = _logits(module, pairs.encoder.tokenizer)
+        features = pairs.encoder.preprocess([(QUERY, PASSAGE)])
+        ids = features["input_ids"][0].tolist()
+        tokens = pairs.encoder.tokenizer.convert_ids_to_tokens(ids)
+    else:
+        return result
+    return {**result, "tokens": [*map(str, tokens)]}
+
+
+def _runs_on_torch(model: str) -> bool:
+    """Whether torch runs the model's weights, and they know the known answers."""
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
+    scorer = CrossEncoderScorer(model, backend="torch")
     try:
-        [score] = scorer.score_pairs(QUERY, [PASSAGE])
-        pairs = scorer.loaded_model
-        result = {"score": score, "score_kind": scorer.score_kind, "doubt": scorer.doubt}
-        if isinstance(pairs, FamilyModel):
-            ids = pairs.sample_ids(QUERY, PASSAGE)
-            tokens = pairs.tokenizer.convert_ids_to_tokens(ids)
-        elif isinstance(pairs, TorchModel):
-            for module in pairs.encoder:
-                if type(module).__name__ == "LogitScore":
-                    result["read_out"] = _logits(module, pairs.encoder.tokenizer)
-            features = pairs.encoder.preprocess([(QUERY, PASSAGE)])
-            ids = features["input_ids"][0].tolist()
-            tokens = pairs.encoder.tokenizer.convert_ids_to_tokens(ids)
-        else:
-            return result
-        return {**result, "tokens": [*map(str, tokens)]}
+        scorer.warm_up()
+        return scorer.doubt is None
+    except SecondPassError:
+        return False
     finally:
         scorer.close()
+
+
+def compared(
+    scorer: CrossEncoderScorer, pairs: Sequence[ScoredPair], tolerance: float | None = None
+) -> dict[str, Any]:
+    """How far a model's scores are from known ones.
+
+    Pairs of a query are scored as one list, in their order. Known scores between 0 and 1 may be
+    the sigmoid of a model's logits.
+
+    Returns:
+        ``agrees``, the number of ``pairs``, the ``largest_difference``, the ``tolerance``, the
+        place of the ``pair`` with that difference, counted from 1, with its ``score`` and the
+        ``known`` one; and the ``activation`` with which they were compared. What is no number is
+        None.
+    """
+    lists: dict[str, list[int]] = {}
+    for index, (query, _, _) in enumerate(pairs):
+        lists.setdefault(query, []).append(index)
+    requests = [(query, [pairs[index][1] for index in own]) for query, own in lists.items()]
+    scores = [0.0] * len(pairs)
+    for own, found in zip(lists.values(), scorer.score_many(requests), strict=True):
+        for index, score in zip(own, found, strict=True):
+            scores[index] = score
+    known = [score for _, _, score in pairs]
+    readings = {"none": scores}
+    if scorer.score_kind == "logit" and all(0 <= score <= 1 for score in known):
+        readings["sigmoid"] = [*map(sigmoid, scores)]
+    furthest = {name: _furthest(values, known) for name, values in readings.items()}
+    activation = min(furthest, key=lambda name: furthest[name][0])
+    difference, place = furthest[activation]
+    score, engine = readings[activation][place], scorer.engine
+    assert engine is not None
+    if tolerance is None:
+        tolerance = _EXACT
+        if engine.precision != "float32":
+            tolerance = max(tolerance, _REDUCED * pstdev(known))
+    return {
+        "agrees": difference <= tolerance,
+        "pairs": len(pairs),
+        "largest_difference": difference if isfinite(difference) else None,
+        "tolerance": tolerance,
+        "pair": place + 1,
+        "score": score if isfinite(score) else None,
+        "known": known[place],
+        "activation": activation,
+    }
+
+
+def _furthest(scores: Sequence[float], known: Sequence[float]) -> tuple[float, int]:
+    """The largest difference, and where it is; a score that is no number is infinitely far."""
+    differences = [
+        abs(score - right) if isfinite(score) else inf
+        for score, right in zip(scores, known, strict=True)
+    ]
+    largest = max(differences)
+    return largest, differences.index(largest)
 
 
 def _logits(module: Any, tokenizer: Any) -> str:
@@ -107,7 +221,7 @@ def read_out(family: Family) -> str:
         place = "first written" if run.model == "seq2seq" else "last"
         return f"the logit of {read.logit!r}{minus} at the {place} token{divided}"
     if read.label is not None:
-        return f"the logit of label {read.label}{minus}{divided}"
+        return f"the logit of label {read.label!r}{minus}{divided}"
     if read.vectors is not None:
         tokens = f"{read.vectors.query!r} and {read.vectors.passage!r}"
         through = f", through {', '.join(read.vectors.projector)}" if read.vectors.projector else ""
@@ -151,16 +265,33 @@ def draft(facts: ModelFacts) -> str:
         lines += [
             *_pair(facts),
             f"run: {{model: {kind}}}",
+            "# A guess: put in the words that the model was trained to answer with.",
             'read: {logit: "yes", minus: "no"}',
         ]
     elif architecture.endswith("ForSequenceClassification"):
-        labels = len(facts.config.get("id2label") or "ab")
-        lines += _pair(facts) if labels == 1 else []
-        read = "{label: 0}" if labels == 1 else "{label: 1, minus: 0}"
-        lines += ["run: {model: classifier}", f"read: {read}"]
+        names = facts.config.get("id2label") or {"0": "0", "1": "1"}
+        lines += _pair(facts) if len(names) == 1 else []
+        lines += ["run: {model: classifier}", *_labels(names)]
     else:
         lines += ["code: required"]
     return "\n".join(lines) + "\n"
+
+
+def _labels(names: Mapping[str, Any]) -> list[str]:
+    """The read-out of a classifier, by the names of its labels."""
+    if len(names) == 1:
+        return ["read: {label: 0}"]
+    known = {str(name).casefold(): json.dumps(name) for name in names.values()}
+    if {"entailment", "contradiction"} <= {*known}:  # the passage is the premise
+        return [f"read: {{label: {known['entailment']}, minus: {known['contradiction']}}}"]
+    indices = sorted(names, key=int)
+    if any(str(name).startswith("LABEL_") or str(name).isdigit() for name in names.values()):
+        return [f"read: {{label: {indices[-1]}, minus: {indices[0]}}}"]
+    shown = [json.dumps(names[index]) for index in indices]
+    return [
+        f"# A guess, of the labels {', '.join(shown)}.",
+        f"read: {{label: {shown[-1]}, minus: {shown[0]}}}",
+    ]
 
 
 def _pair(facts: ModelFacts) -> list[str]:

@@ -68,7 +68,11 @@ def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> byt
     used = {key for key, value in settings[0].items() if value}
     if settings[0].get("pooling_mode") != "cls" or used - _POOLING:
         raise ValueError("does not pool its first token")
-    graph = _Graph(config, _tensors(find, ""))
+    tensors = _tensors(find, "")
+    layers = config.get("num_hidden_layers")
+    if any(key.startswith(f"layers.{layers}.") for key in tensors):
+        raise ValueError("has more layers than its config.json says")
+    graph = _Graph(config, tensors)
     _check_reading(read("sentence_bert_config.json") or {}, graph.longest)
     _check_tokens(read("tokenizer.json") or {}, config, graph.words)
     state, width = graph.encoded(), graph.width

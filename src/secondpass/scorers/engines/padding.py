@@ -8,6 +8,7 @@ long one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TypeAlias
 
 from secondpass.scorers import known_answers
@@ -37,7 +38,7 @@ def padding_fault(score: Score, *, exact: bool) -> str | None:
     beside = score([short, (_SHORT, _LONG)])[0]
     difference = abs(alone - beside)
     allowed = _EXACT * max(1.0, abs(alone))
-    if difference <= allowed:
+    if difference <= allowed or not isfinite(difference):  # what is not finite is another fault
         return None
     if not exact:
         pairs = [(query, text) for query, texts in known_answers.requests() for text in texts]

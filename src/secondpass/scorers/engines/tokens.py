@@ -158,6 +158,12 @@ class PairTokenizer:
         self.truncated.add(query, passages=truncated, beside=beside)
         return pairs
 
+    def shown(self, query: str, passage: str) -> list[str]:
+        """The tokens of a pair as strings."""
+        [(head, ids, _)] = self.pairs(query, [passage])
+        every = [*head.tolist(), *ids.tolist(), *self._parts.suffix.tolist()]
+        return [self._tokenizer.id_to_token(number) or f"[{number}]" for number in every]
+
     def arrays(self, pairs: Sequence[Pair], inputs: frozenset[str]) -> dict[str, NDArray[np.int64]]:
         """The inputs of a model for a batch: int64, shape (pairs, tokens of the longest)."""
         import numpy as np

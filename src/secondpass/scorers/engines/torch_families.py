@@ -22,9 +22,10 @@ from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
 from secondpass.scorers.engines.torch_texts import knows
 from secondpass.scorers.engines.truncated import TruncatedPairs
-from secondpass.scorers.families import Read, Scale
+from secondpass.scorers.families import Family, Input, Read, Scale
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import Recognised
+from secondpass.settings import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,11 +66,7 @@ class FamilyModel(TorchRunner):
         super().__init__(
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
-        if family.run.attention == "both" and facts is not None and facts.config.get("is_causal"):
-            raise ModelLoadError(
-                f"the model {source.name!r} is one of {family.title}, which reads both ways, and "
-                "its config.json says is_causal: true"
-            )
+        _check_attention(source.name, family, facts)
         self._run, self._read = family.run, family.read
         self.reads_lists = family.input.of == "list"
         self._divide = _divisor(source.name, family.scale, facts)
@@ -131,7 +128,7 @@ class FamilyModel(TorchRunner):
                     instruction=constant,
                 )
                 self._set_read_out(model, facts)
-                self._check_ends(model)
+                self._check_input(model, family.input)
                 return model
 
             def score(model: Any) -> Tensor:
@@ -268,19 +265,22 @@ class FamilyModel(TorchRunner):
                     "decoder_start_token_id, with which its reply begins"
                 )
         else:
-            for label in (read.label, read.minus):
-                if label is not None and int(label) >= model.config.num_labels:
-                    raise ModelLoadError(
-                        f"the model {name!r} has no label {label}: it has {model.config.num_labels}"
-                    )
+            labels = [label for label in (read.label, read.minus) if label is not None]
+            self._labels = [_label(name, model.config, label) for label in labels]
+            if len({*self._labels}) < len(self._labels):
+                raise ModelLoadError(
+                    f"read: the labels {read.label!r} and {read.minus!r} are the same one of the "
+                    f"model {name!r}"
+                )
             if read.minus is None and model.config.num_labels != 1:
                 raise ModelLoadError(
                     f"the model {name!r} has {model.config.num_labels} labels; a reranker has one, "
                     "or read.minus names a second"
                 )
 
-    def _check_ends(self, model: Any) -> None:
-        """Check that a causal classifier finds the end of what it reads."""
+    def _check_input(self, model: Any, spec: Input) -> None:
+        """Check the token types, and that a causal classifier finds the end of what it reads."""
+        _check_types(self._source.name, spec, self.tokenizer, model)
         if self._run.model != "classifier":
             return
         pad = getattr(model.config.get_text_config(), "pad_token_id", None)
@@ -322,7 +322,7 @@ class FamilyModel(TorchRunner):
         second: Any
         if self._run.model == "classifier":
             logits = model(**tensors).logits
-            first, second = self._read.label, self._read.minus
+            first, second, *_ = *self._labels, None
         elif self._run.model == "seq2seq":
             start = model.config.decoder_start_token_id
             starts = torch.full((len(rows), 1), start, device=device)
@@ -383,12 +383,55 @@ def _divisor(name: str, scale: Scale, facts: ModelFacts | None) -> float:
     return float(divide)
 
 
+def _check_attention(name: str, family: Family, facts: ModelFacts | None) -> None:
+    """Check that a model that should read both ways is no causal one."""
+    assert family.run is not None
+    if family.run.attention == "both" and facts is not None and facts.config.get("is_causal"):
+        raise ModelLoadError(
+            f"the model {name!r} is one of {family.title}, which reads both ways, and its "
+            "config.json says is_causal: true"
+        )
+
+
 def _read_both_ways(model: Any) -> None:
     """Let each token of a causal model read all others."""
     model.config.is_causal = False
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False
+
+
+def _label(name: str, config: Any, label: int | str) -> int:
+    """The index of a label of a classifier."""
+    names = {int(index): str(it) for index, it in (config.id2label or {}).items()}
+    if isinstance(label, int):
+        if label < config.num_labels:
+            return label
+        raise ModelLoadError(f"the model {name!r} has no label {label}: it has {config.num_labels}")
+    fitting = [index for index, it in names.items() if it.casefold() == label.casefold()]
+    if len(fitting) != 1:
+        known = ", ".join(names.values())
+        raise ModelLoadError(f"the model {name!r} has no label {label!r}; it has: {known}")
+    return fitting[0]
+
+
+def _check_types(name: str, spec: Input, tokenizer: Any, model: Any) -> None:
+    """Check that each part has a token type if the model tells texts by them, and none if not."""
+    if not spec.parts:
+        return
+    count = getattr(model.config.get_text_config(), "type_vocab_size", None) or 1
+    types = [part.type for part in spec.parts]
+    wrong = [it for it in types if it is not None and it >= count]
+    if wrong:
+        raise ModelLoadError(
+            f"input.parts: the model {name!r} has {counted(count, 'token type')}, not {wrong[0]}"
+        )
+    composed = tokenizer("a", "a").get("token_type_ids") or ()
+    if count > 1 and any(composed) and None in types:
+        raise ModelLoadError(
+            f"input.parts: the model {name!r} tells texts by token types, so each part needs its "
+            "`type`, such as 0 for the first text and 1 for the second"
+        )
 
 
 def _names_read(read: Read) -> list[str]:

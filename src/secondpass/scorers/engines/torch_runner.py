@@ -30,6 +30,7 @@ class TorchRunner:
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
+        ModelLoadError: torch has no such device here.
     """
 
     threads = 1  # forward passes take turns; each has all of torch's threads
@@ -50,6 +51,7 @@ class TorchRunner:
             import torch  # noqa: F401
         except ImportError as error:
             raise MissingExtraError(EXTRA, "a model on torch") from error
+        check_device(device)
         self._source, self._offline, self._options = source, offline, options
         self._settings = settings
         self._thread = Worker("secondpass-torch")
@@ -103,6 +105,32 @@ class TorchRunner:
             **self._settings,
             "options": repr(self._options),
         }
+
+
+_PAGE = "the section GPU of the page `Local models` (docs/models.md) says how to install it"
+
+
+def check_device(device: str) -> None:
+    """Check that torch has a device, such as ``cpu`` or ``cuda:1``.
+
+    Raises:
+        ModelLoadError: it has not.
+    """
+    import torch
+
+    if device == "auto":
+        return
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise ModelLoadError(
+            f"device: {device!r} is no device of torch; name auto, cpu, cuda or cuda:1: {_PAGE}"
+        ) from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ModelLoadError(
+            f"device: {device!r} needs a GPU and a torch with CUDA, and this torch "
+            f"({torch.__version__}) finds none: {_PAGE}"
+        )
 
 
 def is_fast(device: str) -> bool:
