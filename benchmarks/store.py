@@ -25,7 +25,8 @@ from pathlib import Path
 
 from secondpass import Reranker
 from secondpass.scorers import packing
-from secondpass.scorers.minilm import DIMENSIONS, MAX_TOKENS, load_tokenizer
+from secondpass.scorers.encoder import DIMENSIONS, MAX_TOKENS
+from secondpass.scorers.minilm import load_tokenizer
 from secondpass.scorers.passage_store import LAYOUT
 from secondpass.storage.store import Store
 

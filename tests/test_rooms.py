@@ -61,7 +61,7 @@ DOORS = """
 secondpass config extend monitoring effects types markup
 settings settings.shared ranking.shared asking.shared adapters.shared formats.shared cli.shared
 concurrency.lazy concurrency.threads concurrency.workers settings.loading
-scorers.minilm scorers.shared concurrency.processor
+scorers.e5 scorers.encoder scorers.minilm scorers.shared concurrency.processor
 """.split()
 """Modules of the core that the packages beside it import. A change of one may concern them."""
 

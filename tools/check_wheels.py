@@ -223,6 +223,7 @@ HAYSTACK_TESTS, LLAMA_TESTS = (
 )
 CORE_EXTRAS = (
     "embedded",
+    "multilingual",
     "openvino",
     "evaluation",
     "cli",
@@ -410,7 +411,10 @@ def lowest(stated: Iterable[str]) -> list[str]:
     """
     pins: dict[str, str] = {}
     for line in stated:
-        match = re.fullmatch(r"([\w.-]+(?:\[[\w.,-]+\])?)\s*(?:==|>=|~=)\s*([\d.]+)(?:,.*)?", line)
+        stated_version = line.partition(";")[0]  # before the platforms that it is for
+        match = re.fullmatch(
+            r"([\w.-]+(?:\[[\w.,-]+\])?)\s*(?:==|>=|~=)\s*([\d.]+)(?:,.*)?", stated_version
+        )
         if match is None:
             raise CheckError(f"{line!r} has no lowest version")
         name, version = match.groups()

@@ -10,6 +10,9 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
     "methods": {
         "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
+        "embedded_multilingual": (
+            "secondpass.scorers.embedded_multilingual:EmbeddedMultilingualScorer"
+        ),
         "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
         "lexical": "secondpass.ranking.lexical:LexicalScorer",
         "decisions": "secondpass.apis.decisions:Decisions",

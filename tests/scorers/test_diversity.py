@@ -12,8 +12,10 @@ from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.planning import SimulatedLedger, dry_run
 from secondpass.effects import Call
 from secondpass.ranking.ordering import to_ordering
-from secondpass.scorers import minilm
-from secondpass.scorers.diversity import Diverse, Encoder
+from secondpass.scorers.diversity import Diverse, TextVectors
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.encoder import DIMENSIONS
+from secondpass.scorers.minilm import MODEL_NAME
 from word_forms import DIFFERENT_WORDS, WORD_FORMS
 
 
@@ -166,7 +168,7 @@ def test_embedded_similarity(asynchronous):
     assert ranking.order[:2] == (0, 2)
     assert ranking.report.issues == ()
     assert ranking.report.usage.calls == 2
-    assert [engine.method for engine in ranking.report.engines] == [minilm.MODEL_NAME]
+    assert [engine.method for engine in ranking.report.engines] == [MODEL_NAME]
     direct = Diverse(relevance=0.5, similarity="embedded")(ranked(LIKE))
     assert positions(direct) == list(ranking.order)
 
@@ -174,17 +176,17 @@ def test_embedded_similarity(asynchronous):
 def test_vectors_have_length_one():
     np = pytest.importorskip("numpy")
     pytest.importorskip("tokenizers")
-    vectors = np.stack(Encoder().score_pairs("", ["A cat.", "\U0001f600", ""]))
-    assert vectors.shape == (3, minilm.DIMENSIONS)
+    vectors = np.stack(TextVectors(EmbeddedScorer()).score_pairs("", ["A cat.", "\U0001f600", ""]))
+    assert vectors.shape == (3, DIMENSIONS)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
-    assert Encoder().score_pairs("", []) == []
+    assert TextVectors(EmbeddedScorer()).score_pairs("", []) == []
 
 
 def test_dry_run_counts_the_passages():
     pytest.importorskip("tokenizers")
     order = Diverse(similarity="embedded", window=3)
     (expected,) = dry_run(order.effects(ranked(LIKE), Call()), SimulatedLedger()).uses
-    assert (expected.model, expected.calls, expected.pairs) == (minilm.MODEL_NAME, 0, 3)
+    assert (expected.model, expected.calls, expected.pairs) == (MODEL_NAME, 0, 3)
 
 
 class Failing:

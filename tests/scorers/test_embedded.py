@@ -21,7 +21,8 @@ from secondpass import (
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.ranking.windows import sentences
 from secondpass.scorers import minilm
-from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.embedding import EmbeddedPairs
 from secondpass.scorers.similarity import encoded_text
 
 POINTWISE = {"feedback": 0, "idf": False}
@@ -149,8 +150,9 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
         return [0.5] * len(matches)
 
     monkeypatch.setattr(scorer._engine.get(scorer._load), "score_until", read)
-    monkeypatch.setattr("secondpass.scorers.embedded.list_scores", score)
-    monkeypatch.setattr("secondpass.scorers.embedded.time.monotonic", lambda: now[0])
+    for module in ("embedded", "embedding"):
+        monkeypatch.setattr(f"secondpass.scorers.{module}.list_scores", score)
+    monkeypatch.setattr("secondpass.scorers.embedding.time.monotonic", lambda: now[0])
     yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))
     assert len(yielded) == lists
     assert yielded[-1][0].scores == [0.5] * 10
@@ -274,7 +276,7 @@ def test_many_threads_get_what_one_gets(backend):
 
 
 def test_changed_model_file(monkeypatch):
-    monkeypatch.setattr(minilm, "_SHA256", "0" * 64)
+    monkeypatch.setattr(minilm.MiniLM, "sha256", "0" * 64)
     scorer = EmbeddedScorer(max_length=50)  # settings of no loaded model
     ranking = Reranker(scorer).rerank("q", ["a", "b"])
     assert ranking.report.status == "unchanged"

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from secondpass.scorers import packing
-from secondpass.scorers.embedded import EmbeddedPairs
-from secondpass.scorers.minilm import DIMENSIONS, Encoding, Tokens
+from secondpass.scorers.embedding import EmbeddedPairs
+from secondpass.scorers.encoder import DIMENSIONS, Encoding, Tokens
 from secondpass.scorers.passage_store import KnownPassages
 from secondpass.scorers.similarity import encoded_text
+from secondpass.scorers.truncation import pieces_before
 
 LONGEST = 30
 """Tokens that are read of a text."""
@@ -17,6 +18,7 @@ VECTORS = np.random.default_rng(5).normal(size=(300, DIMENSIONS)).astype(np.floa
 class Letters:
     """An encoder whose tokens are characters, and which drops spaces at the beginning."""
 
+    name = "letters"
     backend, precision, threads, budget, version = "onnx", "float32", 2, 64, "1.0"
 
     def __init__(self):
@@ -25,7 +27,10 @@ class Letters:
     def shortened(self, text):
         return text.lstrip(" ")[: LONGEST + 1]
 
-    def tokenize(self, text):
+    def pieces_before(self, text, pieces):
+        return pieces_before(text, self.shortened(text), pieces)
+
+    def tokens(self, text, kind):
         read = text[:LONGEST]
         ids = np.array([ord(one) % 300 for one in read])
         return Tokens(ids, [*range(len(read))], read, read != text)
@@ -35,7 +40,7 @@ class Letters:
         return [self._encoded(text.ids) for text in tokens]
 
     def encode(self, text):
-        return self.encode_batch([self.tokenize(text)])[0]
+        return self.encode_batch([self.tokens(text, "passage")])[0]
 
     def _encoded(self, ids):
         everything = np.ones(len(ids), dtype=bool)
@@ -55,7 +60,7 @@ def test_settings_are_those_of_the_model(model):
     pairs = EmbeddedPairs(model)
     assert (pairs.backend, pairs.threads, pairs.budget) == ("onnx", 2, 64)
     assert pairs.identity() == {
-        "model": "all-MiniLM-L6-v2-int8",
+        "model": "letters",
         "backend": "onnx",
         "version": "1.0",
         "precision": "float32",

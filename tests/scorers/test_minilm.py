@@ -7,7 +7,7 @@ import pytest
 
 from embedded_texts import PASSAGES
 from secondpass.errors import MissingExtraError
-from secondpass.scorers import minilm
+from secondpass.scorers import encoder, minilm
 
 
 def test_embeddings_have_unit_length():
@@ -60,10 +60,10 @@ def test_choice_of_the_backend(monkeypatch, openvino, choice, backend, reason):
     if not openvino:
         monkeypatch.setitem(sys.modules, "openvino", None)
     if backend is not None:
-        assert minilm.choose_backend(choice) == (backend, reason)
+        assert encoder.choose_backend(choice) == (backend, reason)
         return
     with pytest.raises(MissingExtraError, match=reason):
-        minilm.choose_backend(choice)
+        encoder.choose_backend(choice)
 
 
 @pytest.mark.parametrize(
@@ -89,5 +89,5 @@ def test_tokens_of_a_text():
 
 
 def test_unit_vectors():
-    rows = minilm.unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
+    rows = encoder.unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
     assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]

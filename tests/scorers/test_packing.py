@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers import packing
-from secondpass.scorers.minilm import DIMENSIONS, unit
+from secondpass.scorers.encoder import DIMENSIONS, unit
 from secondpass.scorers.similarity import Text, list_scores, match
 
 COMMON = np.random.default_rng(0).normal(size=DIMENSIONS)

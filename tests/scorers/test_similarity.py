@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.scorers.minilm import Encoding
+from secondpass.scorers.encoder import Encoding
 from secondpass.scorers.similarity import cosines, encoded_text, list_scores, match
 
 VOCABULARY = 12

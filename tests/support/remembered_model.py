@@ -10,9 +10,10 @@ from collections import OrderedDict
 from functools import cache
 
 from secondpass.concurrency.processor import usable_cpus
-from secondpass.scorers import minilm, minilm_graph
+from secondpass.scorers import encoder, minilm_graph
+from secondpass.scorers.encoder import MAX_TOKENS, choose_backend
 from secondpass.scorers.engines import runtimes
-from secondpass.scorers.minilm import MAX_TOKENS, MiniLM, choose_backend
+from secondpass.scorers.minilm import MiniLM
 
 _MODELS = 8
 """About 100 MB each."""
@@ -22,7 +23,7 @@ _ENCODINGS = 500
 
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
-_open_runtime = minilm.open_runtime
+_open_runtime = encoder.open_runtime
 _build_once = cache(minilm_graph.build)
 _runtimes = {}
 _loaded = OrderedDict()
@@ -43,7 +44,7 @@ def remember_loaded(patch):
     """
     patch.setattr(MiniLM, "__init__", _load_once)
     patch.setattr(minilm_graph, "build", _build_once)
-    patch.setattr(minilm, "open_runtime", _open_once)
+    patch.setattr(encoder, "open_runtime", _open_once)
 
 
 def _load_once(model, **settings):
@@ -67,7 +68,7 @@ def _load_once(model, **settings):
 
 def _open_once(model, backend, *, precision, threads):
     reduced = backend == "openvino" and precision == "auto" and runtimes.has_fast_bfloat16()
-    key = (os.getpid(), backend, reduced, threads)  # a child loads its own
+    key = (os.getpid(), len(model), backend, reduced, threads)  # a child loads its own
     if key not in _runtimes:
         _runtimes[key] = _open_runtime(model, backend, precision=precision, threads=threads)
     return _runtimes[key]

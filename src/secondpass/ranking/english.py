@@ -61,8 +61,8 @@ LEAN = 0.5
 """Weight of the original order if a list is scored although it is not English."""
 
 _INSTEAD = (
-    "use cross_encoder with a multilingual model, such as"
-    " cross-encoder/mmarco-mMiniLMv2-L12-H384-v1, or set language: ignore to score them as English"
+    "use embedded_multilingual (preset: multilingual) or a multilingual cross_encoder, or set"
+    " language: ignore to score them as English"
 )
 
 _FUNCTION_WORDS = """

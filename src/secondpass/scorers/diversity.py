@@ -5,14 +5,14 @@ producing summaries", SIGIR 1998. Near-duplicates are recognized by their common
 words: Broder, "On the resemblance and containment of documents", 1997.
 
 Time grows with the square of the window and with the length of the texts: 100 passages of 60 words
-take 0.01 to 0.02 s in the calling thread. ``similarity: embedded`` takes one call and one round
-more, to encode each passage in the thread of a scorer.
+take 0.01 to 0.02 s in the calling thread. Similarity by a model takes one call and one round more,
+to encode each passage in the thread of a scorer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,13 +22,19 @@ from secondpass.effects import Call, Plan, Score
 from secondpass.ranking.candidates import as_candidate, field_value
 from secondpass.ranking.ordering import Item
 from secondpass.ranking.words import split_words
-from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.embedded_multilingual import EmbeddedMultilingualScorer
+from secondpass.scorers.embedding import EmbeddingScorer
 from secondpass.settings import configurable, nested
 from secondpass.types import EngineInfo, Ranked
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
+
+_SCORERS: Mapping[str, type[EmbeddingScorer]] = {
+    "embedded": EmbeddedScorer,
+    "embedded_multilingual": EmbeddedMultilingualScorer,
+}
 
 
 @configurable
@@ -62,42 +68,42 @@ class Diverse:
         relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and items beyond the
             cap are moved.
         similarity: how the similarity of two texts is computed. ``words``: the share of their words
-            and pairs of words that they have in common. ``embedded``: the cosine of their vectors
-            by the embedding model (English only; extra ``embedded``).
+            and pairs of words that they have in common. ``embedded`` and ``embedded_multilingual``:
+            the cosine of their vectors by the model of the method of that name. Cosines by the
+            latter count from 0.7, since those of unrelated texts are hardly lower.
         duplicate: minimum share of common words and pairs of words that makes the lower of two
             items a near-duplicate, with either ``similarity``; None disables this.
         cap: maximum number of items per source; None for no limit. Items without a source are not
             limited.
         window: number of items at the top to arrange; the others keep their places.
-        memory_mb: with ``embedded``, size in 1e6 bytes of the passages that are kept encoded. They
-            are shared with a method ``embedded`` with the same size and default settings of its
-            model.
+        memory_mb: with a model, size in 1e6 bytes of the passages that are kept encoded. They are
+            shared with a method of that name with the same size and default settings of its model.
 
     Raises:
-        MissingExtraError: the packages of ``embedded`` are not installed.
+        MissingExtraError: the packages of the model are not installed.
     """
 
     relevance: Annotated[float, Ge(0), Le(1)] = 0.9
-    similarity: Literal["words", "embedded"] = "words"
+    similarity: Literal["words", "embedded", "embedded_multilingual"] = "words"
     duplicate: Annotated[float, Gt(0), Le(1)] | None = 0.7
     cap: Annotated[Cap | None, nested(Cap, optional=True)] = None
     window: Annotated[int, Ge(1)] = 100
     memory_mb: Annotated[int, Ge(0)] = 0
 
     def __post_init__(self) -> None:
-        if self.similarity == "embedded":
-            minilm.check_installed()
+        if self.similarity != "words":
+            _SCORERS[self.similarity].encoder.check_installed()
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
-        """The items in their new order. With ``embedded``, the model runs in this thread."""
+        """The items in their new order. A model runs in this thread."""
         vectors = None
-        if self.similarity == "embedded":
+        if self.similarity != "words":
             vectors = self._encoder.score_pairs("", self._texts(items))
         return self._ordered(items, vectors)
 
     def effects(self, items: Sequence[Item], call: Call) -> Plan[list[Item]]:
-        """The same as a plan, so that the model runs where scorers do, until the deadline."""
-        if self.similarity != "embedded" or not items:
+        """The same as a plan, so that a model runs where scorers do, until the deadline."""
+        if self.similarity == "words" or not items:
             return self._ordered(items, None)
         raw = yield from Score(self._encoder, "", self._texts(items))
         if raw.failures:
@@ -105,29 +111,34 @@ class Diverse:
         if not raw.called:  # a dry run
             return list(items)
         if (engine := self._encoder.engine) is not None:
-            call.ran(replace(engine, method=minilm.MODEL_NAME))
+            call.ran(replace(engine, method=self._encoder.model_name))
         return self._ordered(items, raw.values)
 
     def warm_up(self) -> None:
         """Load the model, if there is one."""
-        if self.similarity == "embedded":
+        if self.similarity != "words":
             self._encoder.warm_up()
 
     def close(self) -> None:
         """Release the model; it is loaded again when it is used again."""
-        if self.similarity == "embedded":
+        if self.similarity != "words":
             self._encoder.close()
 
+    @property
+    def _unrelated(self) -> float:
+        return _SCORERS[self.similarity].encoder.unrelated
+
     @cached_property
-    def _encoder(self) -> Encoder:
-        return Encoder(self.memory_mb)
+    def _encoder(self) -> TextVectors:
+        assert self.similarity != "words"
+        return TextVectors(_SCORERS[self.similarity](memory_mb=self.memory_mb))
 
     def _texts(self, items: Sequence[Item]) -> list[str]:
         return [_text(item) for item in items[: self.window]]
 
     def _ordered(self, items: Sequence[Item], vectors: Sequence[Any] | None) -> list[Item]:
         head = items[: self.window]
-        order = self._first(head, None if vectors is None else _cosines(vectors))
+        order = self._first(head, None if vectors is None else _cosines(vectors, self._unrelated))
         chosen = {*order}
         order += [index for index in range(len(head)) if index not in chosen]
         return [*(head[index] for index in order), *items[len(head) :]]
@@ -167,16 +178,16 @@ class Diverse:
         return order
 
 
-class Encoder:
+class TextVectors:
     """Encodes texts as a scorer: instead of a score, each text gets a vector of length 1."""
 
-    model_name = minilm.MODEL_NAME
     pointwise = False  # all vectors are needed, so the texts must not be split by the deadline
 
-    def __init__(self, memory_mb: int = 0) -> None:
-        self._scorer = EmbeddedScorer(memory_mb=memory_mb)
-        self.warm_up = self._scorer.warm_up
-        self.close = self._scorer.close
+    def __init__(self, scorer: EmbeddingScorer) -> None:
+        self._scorer = scorer
+        self.model_name = scorer.model_name
+        self.warm_up = scorer.warm_up
+        self.close = scorer.close
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -198,13 +209,14 @@ def _relevances(items: Sequence[object]) -> list[float]:
     return [(score / 2 - low) / (high - low) for score in known]
 
 
-def _cosines(vectors: Sequence[Any]) -> list[list[float]]:
-    """The cosines of all pairs of texts, shape (texts, texts); negative ones become 0."""
+def _cosines(vectors: Sequence[Any], unrelated: float) -> list[list[float]]:
+    """The cosines of all pairs of texts, shape (texts, texts); those of unrelated ones become 0."""
     import numpy as np
 
     stacked = np.stack(list(vectors))
-    cosines: list[list[float]] = np.maximum(stacked @ stacked.T, 0.0).tolist()
-    return cosines
+    cosines = (stacked @ stacked.T - unrelated) / (1 - unrelated)
+    similarities: list[list[float]] = np.maximum(cosines, 0.0).tolist()
+    return similarities
 
 
 def _text(item: object) -> str:

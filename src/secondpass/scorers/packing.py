@@ -32,7 +32,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from secondpass.scorers.minilm import DIMENSIONS
+from secondpass.scorers.encoder import DIMENSIONS
 from secondpass.scorers.similarity import Match, Text, cosines
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def pack(text: Text, passage: str) -> bytes:
 
 def largest_size(passage: str, max_tokens: int) -> int:
     """Maximum number of bytes of the record of a passage; several times that of usual ones."""
-    tokens = min(len(passage) + 2, max_tokens)  # each has a character
+    tokens = min(len(passage) + 5, max_tokens)  # each but special ones and a prefix has a character
     return _HEADER.size + DIMENSIONS + tokens * (2 + _BYTES + 4 + 10)
 
 

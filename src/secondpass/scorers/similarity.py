@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.effects import Span
 from secondpass.ranking.windows import short_sentences
-from secondpass.scorers import minilm
+from secondpass.scorers.encoder import Encoding, Tokens, unit
 from secondpass.types import Piece
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Match(NamedTuple):
         return None if best is None else best[:2]
 
 
-def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
+def encoded_text(encoding: Encoding, tokens: Tokens | None = None) -> Text:
     """The vectors of a text that its scores depend on; with its tokens, its sentences, too.
 
     A token is readable if it is a content token and in the vocabulary. A text without a readable
@@ -127,7 +127,7 @@ def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None)
         spans, first = _sentences(tokens.text, np.asarray(tokens.starts)[encoding.content])
     truncated = tokens is not None and tokens.truncated
     weights = lengths / lengths.sum()
-    return Text(minilm.unit(mean), minilm.unit(states), weights, ids, spans, first, truncated)
+    return Text(unit(mean), unit(states), weights, ids, spans, first, truncated)
 
 
 def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[int]]:
@@ -191,7 +191,7 @@ def list_scores(
         means = np.stack([match.mean for match in matches])
         lead = _lead((cosines + best) / 2, feedback)
         moved = query.mean + _FEEDBACK * np.einsum("i,ij->j", lead, means)
-        cosines = _products(means, minilm.unit(moved))
+        cosines = _products(means, unit(moved))
     scores: list[float] = ((cosines + best) / 2).tolist()
     return scores
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -182,7 +183,10 @@ def _nested_parameter(cls: type, name: str) -> Nested | None:
     own = {key: hint for key, hint in construct.__annotations__.items() if key == name}
     try:
         hints = typing.get_type_hints(
-            SimpleNamespace(__annotations__=own), construct.__globals__, include_extras=True
+            SimpleNamespace(__annotations__=own),
+            construct.__globals__,
+            _names_of_bases(cls),
+            include_extras=True,
         )
     except NameError:  # a constraint that the module does not import
         return None
@@ -200,7 +204,8 @@ def model_of(cls: type) -> type[BaseModel]:
 
     construct = inspect.unwrap(cls.__init__)  # type: ignore[misc]
     # Modules need not import the constraints that their annotations name, which takes 15 ms.
-    hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
+    names = {**_names_of_bases(cls), **vars(annotated_types)}
+    hints = typing.get_type_hints(construct, localns=names, include_extras=True)
     fields: dict[str, Any] = {}
     for name, parameter in parameters_of(cls).items():
         required = parameter.default is inspect.Parameter.empty
@@ -214,6 +219,14 @@ def model_of(cls: type) -> type[BaseModel]:
     )
     model: type[BaseModel] = create_model(cls.__name__, __config__=config, **fields)
     return model
+
+
+def _names_of_bases(cls: type) -> dict[str, Any]:
+    """What annotations of inherited fields name; a dataclass has them in its own constructor."""
+    names: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:-1]):
+        names |= vars(sys.modules[base.__module__])
+    return names
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:

@@ -13,7 +13,7 @@ from secondpass.formats.shared import atomic_write
 from secondpass.settings import counted
 from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source
-from secondpass_evaluation.search.embedders import Embedder
+from secondpass_evaluation.search.embedders import Embedder, embed_query
 from secondpass_evaluation.search.selection import SITE_REASON
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ class CachedEmbedder:
         else:
             info(f"vectors: {counted(len(texts), 'text')}, cached in {path}")
         return vectors
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The vector of a query."""
+        return embed_query(self.embedder, text)
 
 
 def _hash(name: str, texts: Sequence[str]) -> str:

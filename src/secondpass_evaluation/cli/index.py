@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass import Candidate, MissingExtraError, Reranker, Stored
+from secondpass import Candidate, Reranker, Stored
 from secondpass.cli.shared import (
     AsJson,
+    check_usage,
     info,
     one_line,
     print_json,
@@ -25,9 +26,10 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
-from secondpass_evaluation.search.index import passages_of
+from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Model
+from secondpass_evaluation.search.index import index_model, passages_of
 from secondpass_evaluation.search.selection import UNFINISHED
-from secondpass_evaluation.search.stored import STORE, fill, stored_in
+from secondpass_evaluation.search.stored import PRESETS, STORE, fill, stored_in
 
 if TYPE_CHECKING:
     from secondpass_evaluation.search.indexing import Built
@@ -68,13 +70,22 @@ def index(
             "--words-only", help="Index by words only; the vectors take most of the time."
         ),
     ] = False,
+    model: Annotated[
+        Model | None,
+        typer.Option(
+            "--model",
+            help="Model of the vectors, that of the method of this name: `embedded` reads English, "
+            "`embedded_multilingual` about 100 languages. The default is that of the index, or "
+            "`embedded`.",
+        ),
+    ] = None,
     store: Annotated[
         bool,
         typer.Option(
             "--store",
-            help="Also encode the passages for `query --rerank --preset embedded` and store "
-            "them, so that reranking takes less time. Building then takes twice the time. "
-            "Later builds keep the store up to date.",
+            help="Also encode the passages for `query --rerank` with the preset of the model "
+            "(`embedded`, `multilingual`) and store them, so that reranking takes less time. "
+            "Building then takes twice the time. Later builds keep the store up to date.",
         ),
     ] = False,
     force: Annotated[
@@ -97,12 +108,14 @@ def index(
     the vectors that it has already computed.
     """
     check_installed("secondpass index")
-    from secondpass_evaluation.search.embedders import default_embedder
     from secondpass_evaluation.search.indexing import build_index
 
-    embedder = None if words_only else default_embedder()
-    if embedder is None and not words_only:
-        warn(f"vectors are left out: {MissingExtraError('embedded', 'computing them')}")
+    check_usage({"--words-only, --model: give one of them": words_only and model is not None})
+    model = model or index_model(into)
+    embedder = None if words_only else EmbeddedEmbedder(model=model)
+    if embedder is not None and (missing := embedder.missing("computing them")):
+        warn(f"vectors are left out: {missing}")
+        embedder = None
     store = store or (into / STORE).is_file()
     before = [*passages_of(into)] if store else []
     stored = None
@@ -119,7 +132,7 @@ def index(
                 progress=progress,
             )
             if store:
-                stored = _store(into, before, progress)
+                stored = _store(into, model, before, progress)
     except KeyboardInterrupt:
         if (into / UNFINISHED).exists():
             info("the vectors that were made are kept; the same command goes on with them")
@@ -137,9 +150,9 @@ def index(
     write(one_line(f"{into}: {text}") + "\n")
 
 
-def _store(folder: Path, before: Sequence[Candidate], progress: Progress) -> Stored:
+def _store(folder: Path, model: Model, before: Sequence[Candidate], progress: Progress) -> Stored:
     """Store the passages of an index, and delete those that it had before and has no more."""
-    reranker = Reranker.from_config(stored_in(preset("embedded"), folder / STORE))
+    reranker = Reranker.from_config(stored_in(preset(PRESETS[model]), folder / STORE))
     corpus = passages_of(folder)
     texts = {passage.text for passage in corpus}
     if removed := [passage for passage in before if passage.text not in texts]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from rich.text import Text
 
-from secondpass import Candidate, MissingExtraError, Ranking, Report, Request, Reranker
+from secondpass import Candidate, Ranking, Report, Request, Reranker
 from secondpass.cli.shared import (
     AsJson,
     DryRun,
@@ -55,8 +55,12 @@ from secondpass_evaluation.cli.suite_options import (
     StaleOk,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
-from secondpass_evaluation.search.embedders import CorpusEmbedder, default_embedder
-from secondpass_evaluation.search.index import Index
+from secondpass_evaluation.search.embedders import (
+    MODELS,
+    CorpusEmbedder,
+    EmbeddedEmbedder,
+)
+from secondpass_evaluation.search.index import Index, index_model, model_of
 from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
@@ -152,10 +156,15 @@ def query(
     mode: Mode = "vector" if vector else "lexical" if lexical else "hybrid"
     reranker = None
     options: dict[str, Any] = {"top_k": k}
+    embedder = EmbeddedEmbedder()
     if rerank:
         if vector:
             warn("--vector: the results of the vector search alone are reranked")
         config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
+        embedder = next(
+            (EmbeddedEmbedder(model=model) for model in MODELS if model == _kind(config_values)),
+            embedder,
+        )
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = instruction
@@ -171,7 +180,9 @@ def query(
         retriever: Searchable = (
             _open_index(corpus, mode, depth, stale_ok=stale_ok)
             if is_index(corpus)
-            else _index_in_memory(corpus, mode, depth, passage_size, progress)
+            else _index_in_memory(
+                corpus, depth, passage_size, None if mode == "lexical" else embedder, progress
+            )
         )
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
@@ -220,21 +231,26 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
     index = open_for_search(folder, depth, stale_ok=stale_ok)
     if mode not in index.modes:
-        missing = MissingExtraError("embedded", "searching by vectors")
+        needed_for = "searching by vectors"
+        missing = EmbeddedEmbedder(model=model_of(index.manifest)).missing(needed_for)
         if index.manifest["embedder"] is not None:
             fail(f"{folder}: {missing}, or search by words with --lexical")
-        install = "" if default_embedder() else f"{missing.command} && "
+        install = f"{missing.command} && " if missing else ""
         rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
         fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
     return index
 
 
 def _index_in_memory(
-    corpus: Path, mode: Mode, depth: int, passage_size: int, progress: Progress
+    corpus: Path,
+    depth: int,
+    passage_size: int,
+    embedder: EmbeddedEmbedder | None,
+    progress: Progress,
 ) -> HybridRetriever:
-    embedder = None if mode == "lexical" else default_embedder()
-    if embedder is None and mode != "lexical":
-        raise MissingExtraError("embedded", "searching by vectors (--lexical does without)")
+    needed_for = "searching by vectors (--lexical does without)"
+    if embedder is not None and (missing := embedder.missing(needed_for)):
+        raise missing
     source = read_source(corpus, passage_size=passage_size, progress=progress)
     warn_of_skipped(source.skipped)
     if not source.corpus:
@@ -250,13 +266,19 @@ def _index_in_memory(
 def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
     """The configuration of the reranker, with the passage store of an index, if it has one."""
     config = configured.read()
-    method = config.get("method")
-    kind = method.get("type") if isinstance(method, Mapping) else method
     path = corpus / STORE
-    if kind != "embedded" or has_store(config) or not is_index(corpus) or not path.is_file():
+    if has_store(config) or not is_index(corpus) or not path.is_file():
+        return config
+    if _kind(config) != index_model(corpus):
         return config
     setting = f"method.store={json.dumps(str(path))}"
     return replace(configured, settings=[*(configured.settings or ()), setting]).read()
+
+
+def _kind(config: Mapping[str, Any]) -> object:
+    """The kind of the method of a configuration."""
+    method = config.get("method")
+    return method.get("type") if isinstance(method, Mapping) else method
 
 
 def _load_reranker(

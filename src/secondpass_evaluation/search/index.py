@@ -18,7 +18,14 @@ from secondpass.ranking.shared import WORDS_VERSION
 from secondpass.settings import counted
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
-from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
+from secondpass_evaluation.search.embedders import (
+    EmbeddedEmbedder,
+    Model,
+    NamedEmbedder,
+    default_embedder,
+    embed_query,
+    embedder_of,
+)
 from secondpass_evaluation.search.index_files import (
     check_parts,
     load_parts,
@@ -61,10 +68,12 @@ class Index(HybridRetriever):
         """
         if mode not in self.modes:
             if self.manifest["embedder"] is not None:
-                raise MissingExtraError("embedded", "searching by vectors")
+                needed_for = "searching by vectors"
+                missing = EmbeddedEmbedder(model=model_of(self.manifest)).missing(needed_for)
+                raise missing or MissingExtraError("embedded", needed_for)
             raise InputError(f"{self.folder}: the index has no vectors")
         if mode != "lexical" and self.embedder is not None:
-            self.embedder.embed([""])
+            embed_query(self.embedder, "")
 
     def __repr__(self) -> str:
         return f"<Index {str(self.folder)!r}, {counted(len(self.corpus), 'passage')}>"
@@ -81,8 +90,8 @@ def open_index(
 
     Args:
         folder: of the index.
-        embedder: the embedder that built the index. None: the embedded model if that built it and
-            its extra is installed; otherwise the only mode is ``lexical``.
+        embedder: the embedder that built the index. None: the model that the index names, if its
+            extra is installed; otherwise the only mode is ``lexical``.
         stale_ok: open an index whose source has changed; ``changes`` lists how.
         depth: how many candidates of each list the mode ``hybrid`` fuses.
 
@@ -102,6 +111,21 @@ def open_index(
             # Another process may have rebuilt it after the manifest was read.
             if _read_bytes(folder / MANIFEST) == before:
                 raise
+
+
+def model_of(manifest: Mapping[str, Any]) -> Model:
+    """The model that an index names: of its vectors, and of its passage store."""
+    name = manifest["embedder"]
+    embedder = None if name is None else embedder_of(name)
+    return "embedded" if embedder is None else embedder.model
+
+
+def index_model(folder: Path) -> Model:
+    """The model that the index in a folder names; ``embedded`` if there is none to read."""
+    try:
+        return model_of(read_manifest(folder))
+    except (IndexFaultError, OSError):
+        return "embedded"
 
 
 def passages_of(folder: Path) -> Sequence[Candidate]:
@@ -157,11 +181,12 @@ def _matching_embedder(
     if name is None:
         return embedder
     if embedder is None:
-        embedder = default_embedder()
-        if embedder is not None and embedder.name != name:
+        own = embedder_of(name)
+        if own is None:
             problem = f"its vectors were made by another embedder ({name}), which is required"
             raise IndexFaultError(str(folder), problem, rebuild)
-    elif embedder.name != name:
+        return default_embedder(own.model)
+    if embedder.name != name:
         problem = f"its vectors were made by another embedder: {name}, not {embedder.name}"
         raise IndexFaultError(str(folder), problem, rebuild)
     return embedder

@@ -22,6 +22,7 @@ from secondpass import Candidate
 from secondpass.formats.shared import atomic_write, flush_file, flush_folder, lock
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
+from secondpass_evaluation.search.embedders import embedder_of
 from secondpass_evaluation.search.retrieval import Parts
 from secondpass_evaluation.search.selection import MANIFEST, PARTS, UNFINISHED, is_index
 from secondpass_evaluation.search.stored import STORE_FILES
@@ -182,6 +183,10 @@ def rebuild_command(
             command += f" --{name} {shlex.quote(pattern)}"
     if manifest and manifest["embedder"] is None and not with_vectors:
         command += " --words-only"
+    if manifest and (name := manifest["embedder"]) is not None:
+        embedder = embedder_of(name)
+        if embedder is not None and embedder.model != "embedded":
+            command += f" --model {embedder.model}"
     return command
 
 

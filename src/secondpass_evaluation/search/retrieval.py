@@ -19,7 +19,7 @@ from secondpass import Candidate, CandidateLike, InputError, fuse
 from secondpass.formats.shared import check_numbers
 from secondpass.ranking.shared import Rendering, split_words, to_candidates
 from secondpass.settings import describe
-from secondpass_evaluation.search.embedders import Embedder, embed_checked
+from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -191,7 +191,7 @@ class HybridRetriever:
     def _by_vectors(self, query: str, k: int) -> list[Candidate]:
         if self.embedder is None or self._vectors is None:
             raise InputError("vectors need an embedder")
-        vector = embed_checked(self.embedder, [query])[0]
+        vector = embed_query(self.embedder, query)
         if vector.shape[0] != self._vectors.shape[1]:
             raise InputError(
                 f"embedder: the query's vector has {vector.shape[0]} dimensions, "

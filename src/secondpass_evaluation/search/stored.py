@@ -8,10 +8,14 @@ from typing import Any
 
 from secondpass import Candidate, Reranker, Stored
 from secondpass.types import Progress
+from secondpass_evaluation.search.embedders import Model
 
 STORE = "passages.store"
 """The file in the folder of an index."""
 STORE_FILES = frozenset({STORE, f"{STORE}-wal", f"{STORE}-shm"})
+
+PRESETS: Mapping[Model, str] = {"embedded": "embedded", "embedded_multilingual": "multilingual"}
+"""The preset whose reranker reads the store of an index, by the index's model."""
 
 _AT_ONCE = 256
 """Passages between two reports of progress."""

