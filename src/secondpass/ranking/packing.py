@@ -351,18 +351,18 @@ class _Block:
         """The best rank of the items."""
         return min(item.rank for item in self.items)
 
-    def adding(self, item: Ranked, parts: Sequence[Span]) -> _Block:
-        """The block with parts of an item, too."""
+    def adding(self, item: Ranked, part: Span) -> _Block:
+        """The block with a part of an item, too."""
         start = self.line.starts[item.position]
-        moved = [(start + first, start + last) for first, last in parts]
         ranges: list[Span] = []
-        for first, last in sorted([*self.ranges, *moved]):
+        for first, last in sorted([*self.ranges, (start + part[0], start + part[1])]):
             # Sentences that follow each other are one part, with the white space between them.
             if ranges and not self.line.text[ranges[-1][1] : first].strip():
                 ranges[-1] = ranges[-1][0], max(ranges[-1][1], last)
             else:
                 ranges.append((first, last))
-        return _Block(self.line, (*self.items, item), tuple(ranges))
+        is_new = all(item is not other for other in self.items)
+        return _Block(self.line, (*self.items, item) if is_new else self.items, tuple(ranges))
 
     def missing(self, item: Ranked, part: Span) -> str:
         """The text of a part of an item that is not packed yet."""
@@ -432,6 +432,7 @@ class _Packer:
         self.blocks: dict[int, _Block] = {}
         self.used = 0.0  # tokens of the text of the blocks
         self.base = count("")  # some tokenizers add special tokens to each text
+        self.mark = self._cost(_BETWEEN)
 
     def add(self, line: _Line, item: Ranked) -> str | None:
         """Add an item, whole or in part; otherwise return the reason why not."""
@@ -442,27 +443,25 @@ class _Packer:
             return "repeated"
         parts = [*_parts(item)]
         if parts and self._cost(block.missing(item, parts[0])) > self._room:
-            return "tokens"  # the others would be read without the best one
-        if self._cost(missing) <= self._room and self._accept(block.adding(item, [whole])):
+            return "tokens"  # saves counting the whole
+        if self._cost(missing) <= self._room and self._accept(block.adding(item, whole)):
             return None
-        chosen: list[Span] = []
-        cost = 0.0
+        reason: str | None = "tokens"
         for part in parts:
-            further = self._cost(block.missing(item, part))
-            if cost + further <= self._room:
-                chosen.append(part)
-                cost += further
-        while chosen:
-            if not cost:
-                return "repeated"
-            if self._accept(block.adding(item, chosen)):
-                return None
-            cost -= self._cost(block.missing(item, chosen.pop()))
-        return "tokens"
+            missing = block.missing(item, part)
+            larger = block.adding(item, part)
+            if not missing:
+                reason = reason and "repeated"
+            elif self._cost(missing) <= self._room and self._accept(larger):
+                block, reason = larger, None
+            elif reason == "tokens":
+                break  # the others would be read without the best one
+        return reason
 
     @property
     def _room(self) -> float:
-        return self.budget - self.used
+        """Tokens that a text to add may have: the marks on both of its sides may fall away."""
+        return self.budget - self.used + 2 * self.mark
 
     def _cost(self, text: str) -> float:
         """About the number of tokens by which a text grows; the whole text is counted later."""
