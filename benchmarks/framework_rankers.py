@@ -19,6 +19,7 @@ from typing import Any
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
+from checked import check
 from haystack import Document
 from llama_index.core.postprocessor import SentenceTransformerRerank
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -83,6 +84,7 @@ def measure(count: int, rounds: int) -> dict[str, float]:
         for one in documents
     ]
     reranker = Reranker(Precomputed(count), depth=None)
+    check(reranker.rerank("q", [one.content or "" for one in documents]).report)
     ours = SecondPassRanker(reranker, dedupe=True)
     ours_too = SecondPassRerank(reranker)
     theirs_too = llama_index_ranker(count)

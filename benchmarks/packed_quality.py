@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from checked import check
 from quality import MEASURE, SETS, FirstStage, add_data, present
 from quality_plot import MEMORY_MB, CachedEmbedder, reranker, stages
 
@@ -48,10 +49,13 @@ def keep_encodings() -> dict[tuple[int, ...], Encoding]:
 def rankings(stage: FirstStage, memory_mb: int) -> dict[str, Ranking]:
     """The ranking of each query; packed if a memory is given."""
     with closing(reranker("embedded", memory_mb=memory_mb)) as one:
-        return {
+        found = {
             query: one.rerank(text, stage.candidates[query], depth=DEPTH)
             for query, text in stage.queries.items()
         }
+    for ranking in found.values():
+        check(ranking.report, {"not_english"})
+    return found
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Floor, Probabilities
 from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.terms import Term
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
 
@@ -26,6 +27,7 @@ class ChangeableSettings(TypedDict, total=False):
     blend: Blend | Mapping[str, Any] | None
     floor: Floor | Mapping[str, Any] | float | None
     probabilities: Probabilities | Mapping[str, Any] | None
+    terms: Sequence[Term | Mapping[str, Any]]
     order: Ordering | Mapping[str, Any] | str | None
     orders: Mapping[str, Ordering | Mapping[str, Any] | str | None] | None
     when: When | Mapping[str, Any] | None

@@ -51,6 +51,7 @@ RUNS = {
     "benchmarks/embedded_rules.py": Run("--data {data} --sets trec-dl19 xquad-de"),
     "benchmarks/embedded_speed.py": Run("--data {data} --passages 20 --rounds 1"),
     "benchmarks/event_loop.py": Run("--rounds 1", "ends"),
+    "benchmarks/framework_rankers.py": Run("--rounds 1", "ends"),
     "benchmarks/haystack_pipeline.py": Run("--rounds 2", "ends"),
     "benchmarks.job_memory": Run("--queries 4 8", "ends", "ray"),
     "benchmarks.job_scaling": Run(
@@ -68,6 +69,7 @@ RUNS = {
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
     "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
+    "benchmarks/packed_quality.py": Run("--data {data} --sets trec-dl19", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),
     "benchmarks.preset_models": Run("--sizes 17m --repetitions 1 --passages 2 3"),
     "benchmarks/quality.py": Run(
@@ -118,6 +120,7 @@ ELSEWHERE = {
     "tools/docs_pages.py": "tests/docs/test_written_pages.py",
     "tools/install_lines.py": "tests/test_publishing.py",
     "tools/mutation.py": "Makefile",
+    "tools/typed_code.py": "Makefile",
 }
 """Scripts that something else runs, because they install packages, write files or have tests."""
 

@@ -195,6 +195,25 @@ def test_a_document_without_a_visible_character_is_not_scored(
         )
 
 
+@needs("score")
+@pytest.mark.parametrize(
+    ("score", "example"), [("0.9", "a str"), (math.nan, "nan"), (math.inf, "inf")]
+)
+def test_a_retrieval_score_that_is_no_finite_number_is_reported(
+    adapter: Any, way: str, score: Any, example: str
+) -> None:
+    documents = numbered(adapter, 0.2, 0.9, 0.5)
+    object.__setattr__(documents[1], "score", score)  # neither converted nor warned about
+    ranked, report = adapter.run(adapter.make({"method": Numbers()}), way, QUERY, documents)
+    assert places(adapter, ranked) == [1, 2, 0]
+    assert values(adapter, ranked, "retrieval_score") == [None, pytest.approx(1 / 3), 1.0]
+    if report is not None:
+        [issue] = report["issues"]
+        assert (report["status"], issue["code"]) == ("ok", "score_unreadable")
+        assert [*issue["positions"]] == [1]
+        assert f"not finite numbers, such as {example};" in issue["message"]
+
+
 class Spans(Numbers):
     """The first character of each text but the first matches best."""
 

@@ -170,6 +170,19 @@ def test_consoles_run_as_processes(page, bash):
         bash(block, "pip", "make", "python")
 
 
+def test_the_explanation_on_the_page_is_what_the_command_prints(bash):
+    page = ROOT / "docs/command.md"
+    block = next(block for block in blocks(page, "bash") if "rerank fruit.jsonl" in block)
+    (shown,) = [block for block in blocks(page, "text") if "retrieved" in block]
+    (call,) = bash(block, "secondpass")
+    printed = called(*call[1:], "--explain", "banana").out.partition("\n\n")[2]
+    # A hundredth of a score is between the runtimes, and between processors.
+    number = r"\d+\.\d{3,}"
+    assert re.sub(number, "N", printed).strip() == re.sub(number, "N", shown).strip()
+    pairs = zip(re.findall(number, printed), re.findall(number, shown), strict=True)
+    assert all(abs(float(one) - float(other)) < 0.01 for one, other in pairs)
+
+
 def test_every_exception_is_needed():
     lines = [line for page in CONSOLES for block in blocks(page, "console", "bash")
              for line in block.splitlines()]  # fmt: skip

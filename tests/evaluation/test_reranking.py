@@ -178,9 +178,9 @@ def test_skipped_queries_are_counted():
     assert (cost.skipped, cost.saved_pairs) == (2, pairs)
     assert cost.pairs + pairs == found["given+y"].cost.pairs
     text = found.to_markdown().replace("\\", "")
-    what = "the pass was skipped, or made shorter, for 2 of 6 queries, which saved"
+    what = "reranking was skipped, or made shorter, for 2 of 6 queries, which saved"
     assert f"given+x: {what} {pairs}" in text
-    assert "given+y: the pass was skipped" not in text
+    assert "given+y: reranking was skipped" not in text
     assert found["given+x"].statuses == {"ok": 6}
 
 

@@ -34,7 +34,10 @@ KEYWORDS = {
     "anyOf": {"anyOf"},
     "const": {"const"},
     "enum": {"enum"},
-    "object": {"properties", "required", "additionalProperties", "propertyNames", "maxProperties"},
+    "object": {
+        *("properties", "required", "additionalProperties"),
+        *("propertyNames", "minProperties", "maxProperties"),
+    },
     "array": {"items", "minItems", "maxItems"},
     "integer": BOUNDS,
     "number": BOUNDS,
@@ -79,7 +82,7 @@ def _object(schema, definitions, depth):
         return _variable(properties["default"], definitions, depth)
     if not properties:
         return _mapping(schema, definitions, depth)
-    assert not schema.keys() & {"propertyNames", "maxProperties"}
+    assert not schema.keys() & {"propertyNames", "minProperties", "maxProperties"}
     parts = {name: fitting(part, definitions, depth + 1) for name, part in properties.items()}
     needed = {name: parts.pop(name) for name in schema.get("required", [])}
     some = (
@@ -99,7 +102,7 @@ def _mapping(schema, definitions, depth):
     if "propertyNames" in schema:
         names = fitting(schema["propertyNames"], definitions, depth)
     values = fitting(inner if isinstance(inner, dict) else {}, definitions, depth + 1)
-    return st.dictionaries(names, values, max_size=2)
+    return st.dictionaries(names, values, min_size=schema.get("minProperties", 0), max_size=2)
 
 
 def _variable(default, definitions, depth):

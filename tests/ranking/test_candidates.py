@@ -1,10 +1,13 @@
 """Candidates: what is taken for one, and what is refused by name."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from fakes import ByTable
@@ -305,3 +308,77 @@ def test_the_copy_with_the_smallest_distance_is_kept():
 def test_an_integer_id_of_a_mapping_stays_one(given, expected):
     (item,) = Reranker("lexical").rerank("a", [{"id": given, "text": "a"}])
     assert (item.id, type(item.id)) == (expected, type(expected))
+
+
+class RaisingNumber:
+    def __float__(self):
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    ("score", "example"),
+    [
+        ("0.1", "a str"),
+        ("high", "a str"),
+        (b"0.1", "a bytes"),
+        (True, "a bool"),
+        (np.bool_(True), "a bool"),
+        ([0.1], "a list"),
+        (RaisingNumber(), "a RaisingNumber"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+        (-float("inf"), "-inf"),
+        (np.float32("nan"), "nan"),
+        (np.float64("inf"), "inf"),
+        (Decimal("NaN"), "nan"),
+        (10**400, "inf"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("settings", [{}, {"dedupe": True}])
+def test_a_score_that_is_no_finite_number_is_an_issue(score, example, settings):
+    given = [{"text": "a", "score": 0.9}, {"text": "b", "score": score, "id": "x"}, "c"]
+    ranking = Reranker(ByTable(), strict=True, **settings).rerank("a query", given)
+    message = (
+        f"these retrieval scores are not finite numbers, such as {example}; they count as missing"
+    )
+    assert [(issue.code, issue.message) for issue in ranking.report.issues] == [
+        ("score_unreadable", message)
+    ]
+    assert ranking.report.issues[0].positions == (1,)
+    assert ranking.report.issues[0].ids == ("x",)
+    assert ranking.report.status == "ok"
+    assert sorted(ranking.order) == [0, 1, 2]
+    (item,) = (item for item in ranking if item.position == 1)
+    assert item.score is score
+    shown = str(ranking.explain(position=1))
+    assert "no score" in shown
+    assert f"score_unreadable: {message}" in shown
+    assert "score_unreadable" not in str(ranking.explain(position=0))
+
+
+FINITE = [0.1, 1, -0.0, 1e308, np.float32(0.5), np.float64(0.5), np.int64(3), Decimal("0.1")]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [FINITE, [1e308] * 3, [None] * 3, [None, 0.5], [], *([score] for score in FINITE)],
+    ids=repr,
+)
+def test_finite_and_missing_scores_are_no_issue(scores):
+    assert Reranker(ByTable()).rerank("q", scored_candidates(scores)).report.issues == ()
+
+
+odd_scores = (
+    st.none() | st.floats() | st.integers() | st.booleans() | st.text(max_size=3) | st.just(10**400)
+)
+
+
+@given(st.lists(odd_scores, max_size=6) | st.lists(st.floats(), max_size=6))
+def test_every_score_is_read_or_missing_or_named(scores):
+    candidates = scored_candidates(scores)
+    ranking = Reranker(ByTable()).rerank("q", candidates)
+    named = {position for issue in ranking.report.issues for position in issue.positions}
+    for position, candidate in enumerate(candidates):
+        read = retrieval_score(candidate) is not None
+        assert [candidate.score is None, read, position in named].count(True) == 1

@@ -138,6 +138,10 @@ def test_agreement_and_render_read_what_a_fused_candidate_has():
         assert ranking.report.issues == ()
 
 
+def fuse_scores(*scores):
+    return fuse({"one": [Candidate(str(i), i, one) for i, one in enumerate(scores)]}, by="scores")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -152,6 +156,15 @@ def test_agreement_and_render_read_what_a_fused_candidate_has():
         (lambda: fuse({"one": []}, weights={"on": 1}), "weights: no list is named 'on'; did you"),
         (lambda: fuse({"one": []}, weights={"one": -1}), r"weights\['one'\]: must be 0 or more"),
         (lambda: fuse({"one": ["a"]}, by="scores"), r"lists\['one'\]: no candidate has a score"),
+        (
+            lambda: fuse_scores(0.5, "0.1", None),
+            r"lists\['one'\]: 1 of 3 scores cannot be read.*a str",
+        ),
+        (lambda: fuse_scores(0.5, float("nan")), "1 of 2 scores cannot be read.*not nan"),
+        (
+            lambda: fuse_scores("0.5"),
+            "1 of 1 score cannot be read.*; convert them, or fuse by='ranks'",
+        ),
     ],
 )
 def test_wrong_input(call, message):

@@ -152,6 +152,9 @@ MINIMAL = {
     **{name: {"llm": LLM} for name in ("graded", "pointwise", "listwise", "blocks")},
     "cascade": {"stages": ["lexical", {"type": "lexical", "depth": 2}]},
     "tiers": {"field": "f", "tiers": ["a"]},
+    "recency": {"field": "f", "weight": 0.1, "half_life_days": 1},
+    "number": {"field": "f", "weight": 0.1, "high": 1},
+    "value": {"field": "f", "weight": 0.1, "values": {"a": 1}},
 }
 """The settings that a kind requires: those of a mapping, or the name of a model."""
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
+from types import NoneType
 from typing import Any, TypeAlias
 
 from secondpass.errors import InputError, reraise_exit, with_article
@@ -246,6 +247,31 @@ def retrieval_score(candidate: Candidate) -> float | None:
         return score if math.isfinite(score) else None
     number = None if score is None else to_float(score)
     return number if number is not None and math.isfinite(number) else None
+
+
+def unreadable_scores(candidates: Sequence[Candidate]) -> tuple[list[int], str]:
+    """Positions of the retrieval scores that are no finite numbers, and the first one in words.
+
+    None is not one of these. The words are ``nan``, ``inf``, ``-inf``, or those for a type: a value
+    that is no number may be a passage.
+    """
+    scores = [candidate.score for candidate in candidates]
+    kinds = {*map(type, scores)}
+    # Nearly every list is of one of these kinds, which take half of the time of the loop below.
+    if kinds == {NoneType} or (kinds == {float} and math.isfinite(sum(scores))):  # type: ignore[arg-type]
+        return [], ""
+    unreadable = [
+        position
+        for position, score in enumerate(scores)
+        if score is not None
+        and not (isinstance(score, float) and math.isfinite(score))
+        and retrieval_score(candidates[position]) is None
+    ]
+    if not unreadable:
+        return [], ""
+    first = scores[unreadable[0]]
+    number = to_float(first)
+    return unreadable, kind_of(first) if number is None else str(number)
 
 
 def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | None], bool]:

@@ -40,6 +40,7 @@ _ONCE = {
     "not_cached",
     "not_english",
     "query_truncated",
+    "score_unreadable",
     "scores_ascending",
     "text_truncated",
 }

@@ -15,9 +15,10 @@ from secondpass.ranking.candidates import (
     kind_of,
     retrieval_score,
     to_candidates,
+    unreadable_scores,
 )
 from secondpass.ranking.options import finite_number
-from secondpass.settings import describe, suggestion
+from secondpass.settings import counted, describe, suggestion
 from secondpass.types import Candidate, CandidateLike
 
 _Hit: TypeAlias = tuple[str, int, Candidate]
@@ -55,7 +56,8 @@ def fuse(
         score as it came in. Equal scores keep the order of first appearance.
 
     Raises:
-        InputError: an argument is wrong, or no candidate of a list has a score to fuse ``by``.
+        InputError: an argument is wrong, or to fuse by ``scores``, a score is not a finite number
+            or no candidate of a list has one.
     """
     if not isinstance(lists, Mapping):
         raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}")
@@ -118,6 +120,11 @@ def _distinct(name: str, results: Iterable[CandidateLike]) -> dict[object, Candi
 
 def _scaled(name: str, candidates: Sequence[Candidate]) -> list[float]:
     """The retrieval scores of a list, from 0 to 1."""
+    unreadable, example = unreadable_scores(candidates)
+    if unreadable:
+        amount = f"{len(unreadable):,} of {counted(len(candidates), 'score')}"
+        message = f"{amount} cannot be read, because they must be finite numbers, not {example}"
+        raise InputError(f"lists[{name!r}]: {message}; convert them, or fuse by='ranks'")
     scores, _ = first_stage_scores(candidates)
     known = [score for score in scores if score is not None]
     if candidates and not known:

@@ -8,7 +8,12 @@ from typing import Any, TypeAlias, get_args
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError, reraise_exit
-from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id, retrieval_score
+from secondpass.ranking.candidates import (
+    first_stage_scores,
+    keep_best_of_each_id,
+    retrieval_score,
+    unreadable_scores,
+)
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage, checked, doubts, judged
@@ -90,6 +95,7 @@ class RankingPass:
                 scored, the ordering was not followed, or the model is doubtful.
         """
         settings = self.settings
+        self._check_scores()
         self.kept = range(len(self.candidates))
         if settings.dedupe:
             scores, distances = first_stage_scores(self.candidates)
@@ -110,6 +116,13 @@ class RankingPass:
             raise RerankError(ranking) from self.ledger.take_error()
         self.ledger.take_error()
         return ranking
+
+    def _check_scores(self) -> None:
+        """Report the retrieval scores that cannot be read."""
+        unreadable, example = unreadable_scores(self.candidates)
+        if unreadable:
+            message = f"these retrieval scores are not finite numbers, such as {example}"
+            self._add_issue("score_unreadable", f"{message}; they count as missing", unreadable)
 
     def _decide(self, when: When) -> None:
         """Leave out what ``when`` does not require."""

@@ -241,9 +241,12 @@ def in_range(number: float, bounds: tuple[float, float]) -> float | None:
     return None
 
 
+_NO_NUMBERS = (bool, str, bytes, bytearray)  # a union of them would be made at each call
+
+
 def to_float(value: object) -> float | None:
     """Convert a number of any library, but no boolean, to a float; None if it is none."""
-    if isinstance(value, bool | str | bytes | bytearray):
+    if isinstance(value, _NO_NUMBERS):
         return None
     try:
         number = float(value)  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from secondpass.errors import ModelLoadError
+from secondpass.settings import counted
 
 _WRONG = 5
 """Questions with which a model is refused that prefers the other passage."""
@@ -95,7 +96,7 @@ def doubt(
         return None
     every = requests()
     lists = score([every[index] for index in countable])
-    asked = "six questions" if len(countable) == len(every) else f"{len(countable)} questions"
+    asked = "six questions" if len(countable) == len(every) else counted(len(countable), "question")
     if len({number for scores in lists for number in scores}) == 1:
         return f"the model gives all pairs of {asked} and two passages the same score"
     found = sum(answer > other for answer, other in lists)

@@ -74,9 +74,9 @@ def index(
         Model | None,
         typer.Option(
             "--model",
-            help="Model of the vectors, that of the method of this name: `embedded` reads English, "
-            "`embedded_multilingual` about 100 languages. The default is that of the index, or "
-            "`embedded`.",
+            help="Model of the vectors: the one that the method of this name uses. `embedded` "
+            "reads English, `embedded_multilingual` about 100 languages. The default is the model "
+            "of the index, or `embedded`.",
         ),
     ] = None,
     store: Annotated[

@@ -85,9 +85,11 @@ def test_with_cached_vectors_the_model_is_loaded_before_queries(
     (file,) = (tmp_path / "cache").iterdir()
     assert f"cached in {file}" in first.flat
     encoded = []
-    embed = EmbeddedEmbedder.embed
+    embed = EmbeddedEmbedder.embed_query
     monkeypatch.setattr(
-        EmbeddedEmbedder, "embed", lambda own, texts: encoded.extend(texts) or embed(own, texts)
+        EmbeddedEmbedder,
+        "embed_query",
+        lambda own, text: encoded.append(text) or embed(own, text),
     )
     second = secondpass(*call)
     assert f"read from {file}" in second.flat

@@ -33,7 +33,7 @@ def test_the_best_variant_of_the_best_reranker_is_adopted():
     assert [(trial.status, trial.variants) for trial in found.trials] == [
         ("adopted", 2), ("tried", 1), ("not_tried", 0),
     ]  # fmt: skip
-    assert found["bad"].reason == "it changes the measure of no query"
+    assert found["bad"].reason == "it changes the measure for no query"
     assert found["missing"].reason == "no key"
 
 
@@ -49,7 +49,8 @@ def test_failures_are_noted_of_what_was_tried():
     missing.statuses.update(unchanged=3)
     assert chosen(tried, missing).notes == (
         "a was not tried at all depths: out of memory",
-        "a: of 1,204 rankings, 1,200 degraded, 1 partial; its figures include these",
+        "a: of 1,204 rankings, not all were ok (1,200 degraded, 1 partial); "
+        "the figures include these",
     )
 
 
@@ -87,11 +88,16 @@ CHEAP, DEAR, UNKNOWN = (timed(n, 0.1, cost=cost) for n, cost in ((10, 0.1), (20,
     [
         ([FAST, SLOW], {}, [10, 100], ""),
         ([FAST, SLOW], {"latency": 0.5}, [10], ""),
-        ([FAST, SLOW], {"latency": 0.05}, [], "takes 0.1 s a query (p95), more than 0.05"),
+        (
+            [FAST, SLOW],
+            {"latency": 0.05},
+            [],
+            "it takes 0.1 s a query (95th percentile), more than 0.05",
+        ),
         ([CHEAP, DEAR, UNKNOWN], {"cost": 1.0}, [10], ""),
-        ([DEAR, UNKNOWN], {"cost": 1.0}, [], "costs 2 a query, and the limit is 1"),
+        ([DEAR, UNKNOWN], {"cost": 1.0}, [], "it costs 2 a query, and the limit is 1"),
         ([UNKNOWN], {"cost": 1.0}, [], "its cost is unknown, and the limit is 1"),
-        ([FAST], {"latency": 0.01, "cost": 0.0}, [], "takes 0.1 s a query"),
+        ([FAST], {"latency": 0.01, "cost": 0.0}, [], "it takes 0.1 s a query"),
         ([], {"latency": 0.1, "cost": 1.0}, [], ""),
     ],
 )
