@@ -144,12 +144,26 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
 
     def __str__(self) -> str:
         message = f"{self.needed_for} needs packages that are not installed. {self._install}"
+        if "checkout" in self._INSTALL and (packages := _requirements(self.extra)):
+            message += f" (or install its packages: {' '.join(packages)})"
         if self._needs_compiler:
             message += (
                 f". That compiles C, since {_COMPILED} has no wheel for this platform; or use"
             )
             message += " preset: multilingual_hub"
         return message
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements of an extra, for who has no checkout; empty where they are not known."""
+    from importlib import metadata
+
+    try:
+        requirements = metadata.requires("secondpass") or []
+    except metadata.PackageNotFoundError:  # run from source
+        return []
+    ends = f"extra == '{extra}'", f'extra == "{extra}"'
+    return [f'"{each.partition(";")[0].strip()}"' for each in requirements if each.endswith(ends)]
 
 
 def _is_linux_x86_64() -> bool:
