@@ -31,6 +31,7 @@ from rich.text import Text
 from secondpass import Candidate, Ranking, Reranker
 from secondpass.cli.tables import FittedTable
 from secondpass.extend import MODEL_NAME, MiniLM, atomic_write
+from secondpass.settings import counted
 from secondpass_evaluation import (
     Difference,
     Evaluation,
@@ -337,8 +338,8 @@ def same_everywhere(
     report = ranking.report
     console.print(
         "\nThe first of these questions again, with hybrid search, in Python and two frameworks. "
-        f"Report: status {report.status}, method {report.method}, {report.usage.pairs} pairs, "
-        f"{len(report.issues)} issues.\n"
+        f"Report: status {report.status}, method {report.method}, "
+        f"{counted(report.usage.pairs, 'pair')}, {counted(len(report.issues), 'issue')}.\n"
     )
     orders = {
         "Python": [item.id for item in ranking],

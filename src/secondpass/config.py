@@ -55,6 +55,7 @@ def resolve(
     flat: Mapping[str, Override] | None = None,
     defaults: Mapping[str, Any] | None = None,
     llm_parameter: str = "llm",
+    caller: str = "",
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
@@ -67,6 +68,7 @@ def resolve(
         flat: an adapter's parameters by name. They override a preset or a file.
         defaults: the adapter's defaults for settings that the configuration leaves out.
         llm_parameter: the adapter's parameter for ``llm``, for the message that one is required.
+        caller: the adapter's class, for messages that say what to write instead.
 
     Raises:
         ConfigurationError: it is none of these; or a parameter is one that the method does not
@@ -82,7 +84,7 @@ def resolve(
         if llm is not None:
             raise ConfigurationError("a language model: create the Reranker that you give with it")
         return reranker
-    config, about = loading.read(reranker)
+    config, about = loading.read(reranker, caller)
     # What a mapping sets itself; a preset's settings may be overridden.
     own = reranker if isinstance(reranker, Mapping) else {}
     try:

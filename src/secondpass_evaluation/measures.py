@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
@@ -192,12 +193,14 @@ def _ranked(scores: Mapping[str, float], judged: Mapping[str, int], query: str) 
         raise InputError(f"run[{query!r}]: {error}") from None
 
 
-def _similar(name: str, known: Mapping[str, Any]) -> str:
+def _similar(name: str, cutoff: str | None, known: Mapping[str, Any]) -> str:
     """A hint; ``nDCG10`` and ``ndcg 10`` lack the sign before the cutoff."""
-    measure, cutoff = re.fullmatch(r"(.*?)[ _-]?(\d*)", name).groups()  # type: ignore[union-attr]
+    measure, at = name, cutoff
+    if cutoff is None:
+        measure, at = re.fullmatch(r"(.*?)[ _-]?(\d*)", name).groups()  # type: ignore[union-attr]
     names = {alias.lower(): known[alias].NAME for alias in known}
-    if cutoff and measure.lower() in names:
-        return f"; did you mean '{names[measure.lower()]}@{cutoff}'?"
+    if similar := get_close_matches(measure.lower(), names, n=1, cutoff=0.65):
+        return f"; did you mean '{names[similar[0]]}{f'@{at}' if at else ''}'?"
     return suggestion(name, list(known))
 
 
@@ -209,7 +212,7 @@ def _parse(name: str) -> Any:
         raise MeasureError(str(name), "the name must be a string")
     plain = _PLAIN.fullmatch(name.strip())
     if plain and plain[1] not in registry:
-        raise MeasureError(name, "is unknown" + _similar(plain[1], registry))
+        raise MeasureError(name, "is unknown" + _similar(plain[1], plain[2], registry))
     try:
         if plain:
             # parse_measure needs ast.Num, which Python 3.14 removed.

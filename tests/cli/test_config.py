@@ -139,7 +139,7 @@ def test_presets_begin_with_those_of_the_readme(secondpass):
 def test_presets_are_listed_one_a_line_or_as_json(secondpass):
     names = json.loads(secondpass("presets").out)
     assert names == json.loads(secondpass("presets", "--json").out)
-    shown = on_a_terminal("presets", env={"COLUMNS": "300", "NO_COLOR": "1"})
+    shown = on_a_terminal("presets", env={"COLUMNS": "400", "NO_COLOR": "1"})
     assert [line.split()[0] for line in shown.splitlines()[1:]] == [*names]
 
 
@@ -163,3 +163,19 @@ def test_terms_that_weigh_much_or_on_relative_scores_are_warned_of(secondpass, w
         "terms: with method lexical (unbounded)",
         "terms: with fallback all-MiniLM-L6-v2-int8 (similarity)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("preset", "extra"),
+    [
+        ("embedded", "embedded"),
+        ("multilingual", "multilingual"),
+        ("default", "openvino or sentence-transformers"),
+        ("cohere", "remote"),
+        ("cheap", "embedded, openai"),
+        ("lexical", "none"),
+    ],
+)
+def test_presets_say_which_extra_they_need(preset, extra):
+    shown = on_a_terminal("presets", env={"COLUMNS": "400", "NO_COLOR": "1"})
+    assert re.search(rf"^{preset} +{extra}  ", shown, re.MULTILINE), shown

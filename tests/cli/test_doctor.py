@@ -138,6 +138,7 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
         ("graded", "it is a method, use --set method.type=graded"),
         ("zeroentropy", "it is a rerank API, use --set method.type=endpoint"),
         ("openai", "it is a provider of language models, use --set method.type=graded"),
+        ("embeded", "did you mean the preset 'embedded'? (doctor --preset embedded)"),
         ("gpt-4o", "if it is a language model, use --set method.type=graded"),
         ("of a/b.yaml", "if it is a configuration, use --config 'of a/b.yaml'"),
     ],

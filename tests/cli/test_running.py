@@ -22,6 +22,36 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
     assert (run.returncode, err) == (130, b"secondpass: stopped\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("rerank --top-k ten", "--top-k: must be a whole number, not 'ten'"),
+        ("rerank --top-k=0", "--top-k: must be greater than or equal to 1, not 0"),
+        ("rerank -k 0", "--top-k: must be greater than or equal to 1, not 0"),
+        ("rerank -f csv", "--format: must be one of 'jsonl', 'trec', 'table', not 'csv'"),
+        ("rerank --top-k", "--top-k: needs a value"),
+        ("rerank --quiet=3", "--quiet: takes no value"),
+        ("rerank --topk 3", "--topk: no such option; did you mean --top-k?"),
+        ("rerank --zzz", "--zzz: no such option (see --help)"),
+        ("query hi --mode vector", "--mode: no such option; did you mean --vector?"),
+        ("query hi --mode=vector", "--mode: no such option; did you mean --vector?"),
+        ("drift", "missing A, such as secondpass drift monitoring --after 2026-11-15.."),
+        ("drift a --alpha 7", "--alpha: must be less than or equal to 1, not 7"),
+        (
+            "export",
+            "missing MODEL, such as secondpass export cross-encoder/ms-marco-MiniLM-L6-v2 --into "
+            "models/minilm",
+        ),
+        ("serve --port x", "--port: must be a whole number, not 'x'"),
+        ("job --preset", "--preset: needs a value"),
+        ("config validate --preset", "--preset: needs a value"),
+    ],
+)
+def test_wrong_arguments_are_in_the_words_of_settings(secondpass, arguments, message):
+    told = secondpass(*arguments.split())
+    assert (told.code, told.out, told.err) == (2, "", f"secondpass: {message}\n")
+
+
 def test_closed_output_pipe_is_not_an_error():
     with started(*LEXICAL, "--batch", "1") as run:
         first, second = requests(2)

@@ -200,7 +200,9 @@ def test_empty_results_count_as_zero(measure: str) -> None:
 @pytest.mark.parametrize(
     ("measure", "problem"),
     [
-        ("nDGC@10", "is unknown; did you mean 'nDCG'"),
+        ("nDGC@10", "is unknown; did you mean 'nDCG@10'"),
+        ("ndgc@10", "is unknown; did you mean 'nDCG@10'?"),
+        ("ndgc10", "is unknown; did you mean 'nDCG@10'?"),
         ("nDCG10", "is unknown; did you mean 'nDCG@10'?"),
         ("ndcg_5", "is unknown; did you mean 'nDCG@5'?"),
         ("", "cannot be parsed"),

@@ -18,6 +18,12 @@ from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 
 
+@pytest.mark.parametrize("key", ["txt", "Text", "texts"])
+def test_a_misspelt_text(key):
+    with pytest.raises(InputError, match=f"did you mean 'text', not '{key}'"):
+        Reranker("lexical").rerank("q", [{key: "a", "id": 1}])
+
+
 def test_strings_mappings_candidates_and_ranked_items_go_in():
     given = ["aaa", {"text": "b", "id": 7, "score": 0.5, "url": "u", "metadata": {"k": 0}}]
     ranking = Reranker(ByTable()).rerank(

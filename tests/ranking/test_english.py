@@ -82,6 +82,15 @@ def test_what_is_read(query, texts, foreign, tokenizer):
 
 
 QUERIES = tomllib.loads((FOLDER / "queries.toml").read_text(encoding="utf-8"))
+
+
+def test_a_message_does_not_say_that_the_query_is_not_english(tokenizer):
+    query, texts, _ = next(case for case in CASES.values() if case[2])
+    (issue,) = judge("auto", query, texts, tokenizer).issues
+    assert issue.message.startswith("the list is not English (query and candidates together: ")
+    assert "use the preset multilingual" in issue.message
+
+
 UNREADABLE_QUERIES, READABLE_QUERIES = QUERIES["unreadable"], QUERIES["readable"]
 
 

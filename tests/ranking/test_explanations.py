@@ -51,6 +51,13 @@ def test_in_words(identifier, settings, lines):
     assert "secret" not in text
 
 
+def test_a_blend_without_retrieval_scores_is_by_rank():
+    texts = [{"id": name, "text": name} for name in ("moon", "pear", "fig")]
+    text = str(explained("pear", texts, blend=MINMAX))
+    assert "rank 2, no score" in text
+    assert "(retrieval, by rank) + " in text
+
+
 @pytest.mark.parametrize(
     ("code", "why"), [("timeout", "its retrieval rank decides"), ("declined", "it was declined")]
 )

@@ -169,7 +169,7 @@ def loopback_hub(models):
 # ---------------------------------------------------------------------- models by name
 
 
-UNREACHABLE = "the hub was not contacted or did not answer"
+UNREACHABLE = "the hub was not contacted, as local_files_only is set"
 
 
 @pytest.fixture
@@ -197,6 +197,13 @@ def test_what_a_cache_lacks(cache, row, backend):
     scorer = LateInteractionScorer if backend == "colbert" else CrossEncoderScorer
     with pytest.raises(ModelLoadError, match=f"{re.escape(f'{reason}, and {UNREACHABLE}')}$"):
         scorer(name, **settings, **backends).warm_up()
+
+
+def test_a_hub_that_a_variable_turns_off(cache, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    scorer = CrossEncoderScorer("some/other", cache_folder=cache, backend="onnx")
+    with pytest.raises(ModelLoadError, match="the hub was not contacted, as HF_HUB_OFFLINE is set"):
+        scorer.warm_up()
 
 
 @pytest.mark.parametrize(
@@ -299,7 +306,7 @@ TROUBLE = {  # what the hub answers: what is said
     403: REFUSED.format(403),
     "gated": "its terms have to be accepted: accept them on its page on the hub, and set HF_TOKEN, "
     "or the variable that token_env names, to a token of that account$",
-    "hang": "no such folder, and the hub was not contacted or did not answer$",
+    "hang": "no such folder, and the hub did not answer$",
 }
 
 
@@ -365,7 +372,8 @@ def test_a_proxy_that_has_nothing_does_not_hide_the_cache(hub, caches, backend):
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
 def test_a_cache_without_the_file_of_the_backend(hub, caches, backend, settings):
     hub.answer = lambda path: 503
-    reason = f"no file for the backend '{backend}' in the cache, and {UNREACHABLE}$"
+    why = UNREACHABLE if settings else "the hub did not answer"
+    reason = f"no file for the backend '{backend}' in the cache, and {why}$"
     with pytest.raises(ModelLoadError, match=reason):
         load(backend, caches["torch"][0], **settings)
 

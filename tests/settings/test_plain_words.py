@@ -68,6 +68,11 @@ def test_errors_of_pydantic(wrong, message):
     assert not [word for word in PYDANTIC if word in reworded(detail["msg"])]
 
 
+def test_errors_of_typer():
+    message = "Value error, 'csv' is not one of 'jsonl', 'trec'."
+    assert reworded(message) == "must be one of 'jsonl', 'trec'"
+
+
 def test_a_number_and_its_noun():
     assert [counted(number, "query", "queries") for number in (0, 1, 2000)] == [
         "0 queries",

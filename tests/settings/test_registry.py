@@ -113,3 +113,24 @@ def test_the_folder_of_a_model(entry, name, tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError) as caught:
         entry(name)
     assert f"{{'type': 'cross_encoder', 'model': {name!r}}}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("cross-encoder/some-model", "use Ranker(model='cross-encoder/some-model')"),
+        ("gpt-4o", "use Ranker({'method': {'type': 'graded', 'llm': {"),
+        ("./lexical.yaml", "there is no such file or preset: ./lexical.yaml"),
+    ],
+)
+def test_an_adapter_is_named_in_the_place_of_reranker(name, use):
+    with pytest.raises(ConfigurationError) as caught:
+        config.resolve(name, caller="Ranker")
+    assert use in str(caught.value)
+    assert "Reranker(" not in str(caught.value)
+
+
+def test_a_name_in_the_place_of_a_language_model():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker({"type": "graded", "llm": "claude-sonnet-4-5"})
+    assert "{'type': 'anthropic', 'model': 'claude-sonnet-4-5'}" in str(caught.value)

@@ -130,3 +130,10 @@ def test_a_prompt_builder_of_haystack_may_be_the_prompt() -> None:
     config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
     assert ids(both(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
     assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")
+
+
+def test_a_model_in_the_place_of_a_preset_is_a_parameter() -> None:
+    with pytest.raises(
+        ValueError, match=r"use SecondPassRanker\(model='cross-encoder/some-model'\)"
+    ):
+        SecondPassRanker("cross-encoder/some-model")

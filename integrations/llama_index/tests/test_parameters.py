@@ -133,3 +133,10 @@ IN_THE_MIDDLE = {"type": "lost_in_the_middle"}
 )
 def test_an_order_is_written(order: Any, written: Any) -> None:
     assert SecondPassRerank("lexical", order=order).to_dict()["order"] == written
+
+
+def test_a_model_in_the_place_of_a_preset_is_a_parameter() -> None:
+    with pytest.raises(
+        ValueError, match=r"use SecondPassRerank\(model='cross-encoder/some-model'\)"
+    ):
+        SecondPassRerank("cross-encoder/some-model")

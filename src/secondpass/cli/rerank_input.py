@@ -92,7 +92,10 @@ class RerankInput:
         name, lines = _open(stack, self.file)
         if self.query is not None:
             read = read_text if self.lines else partial(read_candidate, text_needed=text_needed)
-            return iter([read_single_request(lines, name, self.query, read)])
+            request = read_single_request(lines, name, self.query, read)
+            if not request.candidates and self.is_file:
+                fail(f"{self.place}there is no candidate in the input")
+            return iter([request])
         check = partial(validate, orders=reranker.orders)
         return read_requests(lines, name, text_needed=text_needed, check_options=check, warn=warn)
 

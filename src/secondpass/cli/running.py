@@ -6,18 +6,23 @@ import functools
 import io
 import logging
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from threading import current_thread, main_thread
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
 from secondpass.errors import SecondPassError
+from secondpass.settings import describe
+from secondpass.settings.shared import reworded
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +35,8 @@ _SIGNALS = {
     signal.SIGTERM: (signal.SIG_DFL, TERMINATED),
 }
 """Signals that stop the command -> handler of a new process, and exit code."""
+
+_NUMBER = re.compile(r"-?[\d.]+")
 
 _interrupts: list[int] = []
 """The number of each of these signals since the command started."""
@@ -47,18 +54,59 @@ def run(app: Callable[[], Any]) -> None:
 
 
 class Subcommand(TyperCommand):
-    """A subcommand that refuses an option given twice: only the last one would count."""
+    """A subcommand that words errors about its arguments as those about settings are worded.
+
+    It refuses an option given twice, as only the last one would count.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the exit code is 2 if they are wrong."""
-        order: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
+        try:
+            values, _, order = self.make_parser(ctx).parse_args(list(args))
+        except TyperException as error:
+            if (name := getattr(error, "option_name", None)) is None:
+                raise
+            if (similar := getattr(error, "possibilities", ...)) is ...:
+                takes_none = "not take" in getattr(error, "message", "")
+                value = "takes no value" if takes_none else "needs a value"
+                fail(f"{name}: {value}", USAGE_ERROR)
+            hint = self._option_instead(name, similar or (), args)
+            fail(f"{name}: no such option{hint}", USAGE_ERROR)
         for option in self.params:
             is_single = option.param_type_name == "option" and not (
                 getattr(option, "multiple", False) or getattr(option, "is_flag", False)
             )
             if is_single and order.count(option) > 1:
                 fail(f"{option.opts[0]}: give it once", USAGE_ERROR)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if error.param is None:
+                raise
+            fail(self._about_parameter(error, values), USAGE_ERROR)
+
+    def _option_instead(self, name: str, similar: Sequence[str], args: Sequence[str]) -> str:
+        """``; did you mean …?``: an option of a similar name, or of the value's name."""
+        options = {name for option in self.params for name in option.opts}
+        after = [value for word, value in pairwise([*args, ""]) if word == name]
+        after += [word.removeprefix(f"{name}=") for word in args]
+        known = dict.fromkeys(f"--{it}" for it in after if f"--{it}" in options) or similar
+        return f"; did you mean {' or '.join(known)}?" if known else " (see --help)"
+
+    def _about_parameter(self, error: typer.BadParameter, values: Mapping[str, Any]) -> str:
+        """What is wrong with the value of a parameter, or what is missing."""
+        parameter: Any = error.param
+        is_option = parameter.param_type_name == "option"
+        name = parameter.opts[0] if is_option else parameter.metavar or parameter.name.upper()
+        if not error.message:
+            example = re.search(rf"`(secondpass {self.name} [^`]+)`", self.help or "")
+            such_as = f", such as {' '.join(example[1].split())}" if example else " (see --help)"
+            return f"missing {name}{such_as}"
+        message = reworded(error.message)
+        value = values.get(parameter.name)
+        is_shown = isinstance(value, str) and message.startswith("must ")
+        shown = value if _NUMBER.fullmatch(str(value)) else describe(value)
+        return f"{name}: {message}, not {shown}" if is_shown else f"{name}: {message}"
 
 
 class CommandGroup(TyperGroup):

@@ -38,8 +38,10 @@ def to_llm(value: object) -> LLM:
         from secondpass.llms.function import CallableLLM
 
         return CallableLLM(value)
+    known = registry.language_model(value) if isinstance(value, str) else None
+    example = known or {"type": "openai", "model": "gpt-4o"}
     raise ConfigurationError(
-        "give a mapping with a 'type', an object with 'name' and 'complete', or a function, "
+        f"give a mapping such as {example}, an object with 'name' and 'complete', or a function, "
         f"not {describe(value)}"
     )
 

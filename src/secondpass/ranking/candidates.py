@@ -22,6 +22,8 @@ _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
 _SCORE_KEYS = ("score", "originalScore")
 """Keys for the retrieval score of a mapping; the first that is there counts."""
+_LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
+"""Similarity to ``text`` of a key that is a misspelling of it, 0 to 1; and its characters."""
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
 """Keys for the text of a document in other tools, for a hint."""
 
@@ -172,6 +174,15 @@ def _metadata_of(value: object) -> Mapping[str, Any] | None:
     return metadata
 
 
+def _is_like_text(key: object) -> bool:
+    """Whether a key is a misspelt ``text``, such as ``txt`` or ``Text``."""
+    from difflib import SequenceMatcher  # for errors only
+
+    if not isinstance(key, str) or len(key) > _LONGEST_LIKE_TEXT:
+        return False
+    return SequenceMatcher(None, "text", key.lower()).ratio() >= _LIKE_TEXT
+
+
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
     if "text" in mapping and "content" in mapping:
         raise InputError(f"{where}: has both 'text' and 'content'; remove or rename one")
@@ -181,6 +192,8 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
         similar = next((key for key in _TEXT_KEYS if isinstance(mapping.get(key), str)), None)
         example = f"[{similar}]" if similar else "[title, body]"
         hint = f"set render.fields to show other fields instead, such as {example}"
+        if misspelt := next(filter(_is_like_text, mapping), None):
+            hint = f"did you mean 'text', not {misspelt!r}? Otherwise {hint}"
         raise InputError(f"{where}: has no 'text'; its keys are: {keys}; {hint}")
     metadata = {} if mapping.get("metadata") is None else mapping["metadata"]
     _check_metadata(metadata, where)

@@ -61,8 +61,8 @@ LEAN = 0.5
 """Weight of the original order if a list is scored although it is not English."""
 
 _INSTEAD = (
-    "use embedded_multilingual (preset: multilingual) or a multilingual cross_encoder, or set"
-    " language: ignore to score them as English"
+    "use the preset multilingual (method embedded_multilingual) or a multilingual cross_encoder, or"
+    " set language: ignore to score them as English"
 )
 
 _FUNCTION_WORDS = """
@@ -180,7 +180,8 @@ def judge(
         unfit = f"{measures.unknown:.0%} of the word pieces unknown"
     if alone is None:
         share = f"{measures.function:.0%} English function words"
-        seen, whose = f"query and candidates are not English ({share}, {unfit})", "their"
+        seen = f"the list is not English (query and candidates together: {share}, {unfit})"
+        whose = "its"
     else:
         seen, whose = f"the query is not in Latin letters ({unfit})", "the candidates'"
     effect = f"{whose} order is kept" if keep else f"{whose} original order has half the weight"

@@ -230,10 +230,11 @@ class Explanation:
     def _blended(self, blend: BlendTerms) -> str:
         if blend.original is None:
             return f"{blend.rerank:.6g} by {blend.normalize}: the method alone, no retrieval score"
+        by_rank = ", by rank" if self.retrieval_score is None else ""
         retrieval = f"{blend.original_weight:.4g} * {blend.original:.6g}"
         method = f"{1 - blend.original_weight:.4g} * {blend.rerank:.6g}"
         return (
-            f"{retrieval} (retrieval) + {method} (method) = {self._before_terms:.6g}, "
+            f"{retrieval} (retrieval{by_rank}) + {method} (method) = {self._before_terms:.6g}, "
             f"by {blend.normalize}"
         )
 

@@ -13,7 +13,6 @@ from secondpass.services.network import client_problem
 from secondpass.settings import first_set, variables
 
 _TIMEOUT = 10.0  # seconds
-_UNREACHABLE = "the hub was not contacted or did not answer"
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,16 @@ class HubModel:
             return True
         return False
 
+    def why_offline(self) -> str:
+        """Why the model had to be in the cache, with what is wrong in the environment."""
+        from huggingface_hub import constants
+
+        if self.local_files_only:
+            return "the hub was not contacted, as local_files_only is set"
+        if constants.HF_HUB_OFFLINE:
+            return "the hub was not contacted, as HF_HUB_OFFLINE is set"
+        return "; ".join(filter(None, ["the hub did not answer", client_problem()]))
+
     def _ask_for_config(self) -> None:
         """Ask for the headers of the model's ``config.json``, without another attempt."""
         from huggingface_hub import hf_hub_url
@@ -159,9 +168,10 @@ class HubModel:
             return refusal
         if self._has_cached_revisions():
             return (
-                f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable()}"
+                f"its revision {self.revision or 'main'!r} is not in the cache, and "
+                f"{self.why_offline()}"
             )
-        return f"no such folder, and {unreachable()}"
+        return f"no such folder, and {self.why_offline()}"
 
     def _refusal(self, error: BaseException) -> str | None:
         """What an answer of the hub means; None if it is not one of these."""
@@ -213,11 +223,6 @@ class HubModel:
         except ValueError:  # not a valid name
             return False
         return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
-
-
-def unreachable() -> str:
-    """Why a model had to be in the cache, with what is wrong in the environment."""
-    return "; ".join(filter(None, [_UNREACHABLE, client_problem()]))
 
 
 def check_token(scorer: Any) -> None:

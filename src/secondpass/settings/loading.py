@@ -82,14 +82,14 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
 
 
-def _text(name: str) -> str:
-    """The text of a preset's file."""
+def _text(name: str, caller: str = "") -> str:
+    """The text of a preset's file; ``caller`` as for :func:`read`."""
     if isinstance(name, str) and name in registry.preset_names():
         path = files("secondpass") / "data" / "presets" / f"{name}.yaml"
         return path.read_text(encoding="utf-8")
     hint = ""
     if isinstance(name, str):
-        hint = registry.meaning(name) or registry.meaning_of_path(name)
+        hint = registry.meaning(name, caller=caller) or registry.meaning_of_path(name)
         hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
@@ -163,8 +163,12 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
     return construct(cls, read_yaml(Path(fspath(config))), fspath(config))
 
 
-def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
+def read(
+    source: Mapping[str, Any] | str | PathLike[str], caller: str = ""
+) -> tuple[dict[str, Any], str]:
     """A mapping, or the configuration of a preset or a file; and its name in error messages.
+
+    ``caller`` is the class of an adapter, for messages that say what to write; empty for Reranker.
 
     Raises:
         ConfigurationError: there is no such preset or file, or it cannot be read.
@@ -179,9 +183,12 @@ def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any
     bare = isinstance(source, str) and not ("/" in name or "\\" in name)
     if not bare or Path(name).suffix in registry.CONFIGURATION_SUFFIXES:
         if not Path(name).is_file():
-            message = f"there is no such file or preset: {name}{registry.meaning(name)}"
+            message = (
+                f"there is no such file or preset: {name}{registry.meaning(name, caller=caller)}"
+            )
             raise ConfigurationError(message)
         return read_yaml(Path(name)), name
+    _text(name, caller)  # an error names the caller
     return preset(name), "configuration"
 
 

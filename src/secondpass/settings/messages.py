@@ -126,6 +126,7 @@ def reworded(message: str) -> str:
         return "must be Unicode"
     message = re.sub(r", (?:unable to (?:parse|interpret)|got a number) .*", "", message)
     message = re.sub(r"^[A-Z]\w+ should ", "must ", message)
+    message = re.sub(r"^.+ is not one of ('.+')\.$", r"must be one of \1", message)  # typer's
     message = "is required" if message == "Field required" else message
     for word, plain in _WORDS.items():
         message = message.replace(word, plain)

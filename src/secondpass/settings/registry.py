@@ -133,15 +133,18 @@ def preset_names() -> list[str]:
     return names_in("presets")
 
 
-def meaning(name: str, *, as_options: bool = False) -> str:
+def meaning(name: str, *, as_options: bool = False, caller: str = "") -> str:
     """``; …`` what a name is and how to use it; empty if that is not known.
 
     Args:
         name: of no method, preset or file, where one of these is expected.
         as_options: whether to use it in options of the command, not in Python or a configuration.
+        caller: the class of an adapter that takes a preset, a mapping or ``model=``; empty for
+            Reranker.
     """
     if name in preset_names():
-        python = f"Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
+        python = f"{caller}({name!r})" if caller else f"Reranker.from_preset({name!r})"
+        python += f", or 'preset: {name}' in a configuration"
         use = f"--preset {name}" if as_options else python
         return f"; {name!r} is a preset, which is a whole reranker: use {use}"
     method: str | dict[str, Any]
@@ -157,7 +160,7 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         method = {"type": "graded", "llm": {"type": name, "model": _OWN}}
     elif name and os.path.isdir(name):
         what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
-    elif llm := _language_model(name):
+    elif llm := language_model(name):
         what, method = "if it is a language model", {"type": "graded", "llm": llm}
     elif endpoint := _by_beginning(name, "api", _RERANK_MODELS):
         what, method = "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
@@ -170,10 +173,21 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         return ""
     if as_options:
         return f"; {what}, use {_as_options({'method': method})}"
-    python = f"Reranker({method!r})".replace(repr(_OWN), _OWN)
+    python = _in_python(method, caller).replace(repr(_OWN), _OWN)
     # JSON is also YAML.
     in_yaml = method if isinstance(method, str) else json.dumps(method, ensure_ascii=False)
     return f"; {what}, use {python}, or 'method: {in_yaml}' in a configuration"
+
+
+def _in_python(method: str | dict[str, Any], caller: str) -> str:
+    """The call that makes a reranker of a method."""
+    if not caller:
+        return f"Reranker({method!r})"
+    model = method.get("model") if isinstance(method, dict) else None
+    if method == {**_CROSS_ENCODER, "model": model}:
+        return f"{caller}(model={model!r})"  # of the adapters' default preset
+    config = {"method": method}
+    return f"{caller}({config!r})"
 
 
 def meaning_of_path(name: str) -> str:
@@ -212,7 +226,7 @@ def _as_options(config: Mapping[str, Any], path: str = "") -> str:
     return " ".join(options)
 
 
-def _language_model(name: str) -> dict[str, str] | None:
+def language_model(name: str) -> dict[str, str] | None:
     """The settings of a language model, as far as its name tells them."""
     if _LOCAL_MODEL.match(name):
         return {"type": "openai", "model": name, "base_url": _OWN}

@@ -80,7 +80,9 @@ def export(
     A cross-encoder is a model that reads query and passage together and returns one score. The file
     is written to `onnx/` or `openvino/`, in the folder of the model or in the folder of `--into`.
     It is then compared with the original on sample pairs. If fewer than 98 % of the ten best
-    passages of the queries are the same, the file is rejected.
+    passages of the queries are the same, the file is rejected. For example:
+
+    `secondpass export cross-encoder/ms-marco-MiniLM-L6-v2 --into models/minilm`
     """
     from secondpass_server.exporting.export import LEAST_OVERLAP, ExportError, export
 

@@ -58,7 +58,8 @@ def test_many_requests_match_the_library_in_order(secondpass, write, batch):
 def test_an_empty_file_is_no_success(secondpass, write, options, missing):
     empty = write("empty.jsonl", "")
     told = secondpass(*LEXICAL, empty, *options)
-    assert (told.code, f"{empty}: there is no {missing} in the input" in told.flat) == (1, True)
+    reason = f"secondpass: {empty}: there is no {missing} in the input\n"
+    assert (told.code, told.out, told.err) == (1, "", reason)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,20 @@ def test_candidates_are_explained(secondpass):
     told = secondpass(*call, "-f", "table", "--top-k", "1", stdin=json_lines(FRUIT))
     assert "'banana': rank 1, of" in told.out
     assert "by lexical" in told.out
+
+
+@pytest.mark.parametrize(
+    ("candidates", "identifier", "hint"),
+    [
+        (FRUIT, "bananna", "; did you mean 'banana'?"),
+        ([{"text": "a", "id": "cow"}], "1", "; ids are, for example: cow"),
+    ],
+)
+def test_an_id_that_no_candidate_has(secondpass, candidates, identifier, hint):
+    call = [*LEXICAL, "-q", "fruit", "--quiet", "--explain", identifier]
+    told = secondpass(*call, stdin=json_lines(candidates))
+    reason = f"secondpass: --explain {identifier}: no candidate has this id{hint}\n"
+    assert (told.code, told.err, len(told.lines())) == (1, reason, 1)
 
 
 @pytest.mark.parametrize(("query", "text"), [("cats", "Cats sleep."), ("bark", "…Owls bark.")])

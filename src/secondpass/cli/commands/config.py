@@ -50,6 +50,19 @@ _RELATIVE = (
 _FIRST = ("embedded", "multilingual", "default", "cohere", "cheap")
 """The presets that the list begins with: one of each kind, as in the README."""
 
+_ON_CPU_OR_GPU = "openvino or sentence-transformers"
+_EXTRAS = {
+    "anthropic": "anthropic",
+    "cross_encoder": _ON_CPU_OR_GPU,
+    "decisions": "remote",
+    "embedded": "embedded",
+    "embedded_multilingual": "multilingual",
+    "endpoint": "remote",
+    "google": "google",
+    "openai": "openai",
+}
+"""Type in a preset -> the extra with its packages; other types need none of their own."""
+
 
 def validate(
     *,
@@ -206,10 +219,22 @@ def presets(
     if as_json or not on_terminal(sys.stdout):
         print_json(purposes)
         return
-    table = plain_table("preset", "purpose")
+    table = plain_table("preset", "extra", "purpose")
     for preset_name, purpose in purposes.items():
-        table.add_row(preset_name, purpose)
+        extras = dict.fromkeys(_extras_of(preset(preset_name)["method"]))
+        table.add_row(preset_name, ", ".join(extras) or "none", purpose)
     result_console().print(table)
+
+
+def _extras_of(method: Any) -> Iterator[str]:
+    """The extras that the method of a preset needs; its fallbacks do without theirs."""
+    if isinstance(method, Mapping):
+        if (extra := _EXTRAS.get(str(method.get("type")))) is not None:
+            yield extra
+        method = [*method.values()]
+    if isinstance(method, list):
+        for value in method:
+            yield from _extras_of(value)
 
 
 def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - the schema is JSON anyway

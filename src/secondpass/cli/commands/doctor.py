@@ -9,6 +9,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from secondpass.settings.descriptions import Descriptions
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
+_SIMILAR = 0.8
+"""Similarity of a name to that of a preset, 0 to 1, from which it is suggested."""
 _QUERY = "Which fruit is rich in potassium?"
 _CANDIDATES = (
     Candidate("The moon moves around the earth.", "moon", 0.6),
@@ -181,9 +184,14 @@ def _check_is_model(name: str) -> None:
     elif "/" in name or path.exists():
         return
     else:
-        hint = registry.meaning(name, as_options=True)
+        hint = registry.meaning(name, as_options=True) or _similar_preset(name)
     if hint:
         raise InputError(f"MODEL: {name!r} is no folder and no model at Hugging Face{hint}")
+
+
+def _similar_preset(name: str) -> str:
+    similar = get_close_matches(name, preset_names(), n=1, cutoff=_SIMILAR)
+    return "".join(f"; did you mean the preset {it!r}? (doctor --preset {it})" for it in similar)
 
 
 def _extras() -> dict[str, Any]:
@@ -284,7 +292,7 @@ def _print(result: Mapping[str, Any]) -> None:
             console.print(Text(one_line(text)))
         console.print()
     if "network" in result:
-        table = plain_table("variable", "")
+        table = plain_table("variable", "status")
         for name, is_set in result["network"]["variables"].items():
             table.add_row(one_line(name), "set" if is_set else "not set")
         console.print(table)
@@ -294,7 +302,7 @@ def _print(result: Mapping[str, Any]) -> None:
         console.print()
     about = f"secondpass {result['secondpass']}, Python {result['python']}, {result['platform']}"
     console.print(Text(about))
-    table = plain_table("extra", "", "packages")
+    table = plain_table("extra", "installed", "packages")
     for extra, details in result["extras"].items():
         packages = ", ".join(
             f"{name} {version or 'is missing'}" for name, version in details["packages"].items()
@@ -360,7 +368,8 @@ def _reranker_line(result: Mapping[str, Any]) -> Text:
     usage = report["usage"]
     details = (
         f"status {report['status']}, method {report['method']}, {report['seconds']:.2f} s, "
-        f"{usage['calls']} calls, {usage['pairs']} pairs; first: {result['order'][0]}"
+        f"{counted(usage['calls'], 'call')}, {counted(usage['pairs'], 'pair')}; "
+        f"first: {result['order'][0]}"
     )
     return Text("runs: ", "bold green") + Text(escaped(details))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from secondpass.cli.console import (
     fail,
     info,
     on_terminal,
+    print_error,
     warn,
 )
 from secondpass.cli.options import (
@@ -45,9 +46,12 @@ from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
+from secondpass.settings import suggestion
 from secondpass.settings.environment import fill
 from secondpass.types import Progress, Request
 
+_NOTED_IDS, _LONGEST_NOTED = 1_000, 50
+"""Ids of the input among which a similar one is looked for, and their characters at most."""
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""
 
@@ -195,8 +199,8 @@ def rerank(
         # No bars between rankings that are printed to the terminal.
         progress = stack.enter_context(progress_bars(quiet or to_terminal))
         requests = source.requests(stack, reranker, progress)
-        unexplained = set(explain or ())
-        windows = batches(_without_ids_of(requests, unexplained), batch, _BATCH_SIZE)
+        unexplained, some_ids = set(explain or ()), dict[str, None]()
+        windows = batches(_without_ids_of(requests, unexplained, some_ids), batch, _BATCH_SIZE)
 
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
             call_options = [{**options, **item.options} for item in window]
@@ -209,15 +213,14 @@ def rerank(
 
         total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
-    for identifier in sorted(unexplained):
-        warn(f"--explain {identifier}: no candidate has this id")
-    if not quiet:
-        info(summary(total, sink.counts, time.monotonic() - started))
     if candidates == 0 and (total == 0 or query is not None):
         # What writes into a pipe may have nothing to rank.
         report = fail if source.is_file else warn
         report(f"{source.place}there is no {'candidate' if total else 'query'} in the input")
-    if strict and sink.counts["ok"] != total:
+    if not quiet:
+        info(summary(total, sink.counts, time.monotonic() - started))
+    _report_unexplained(unexplained, [*some_ids])
+    if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
 
 
@@ -249,13 +252,26 @@ def _write_rankings(
     return total, candidates
 
 
-def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator[InputRequest]:
-    """Pass requests on, and remove the ids of their candidates from a set."""
+def _without_ids_of(
+    requests: Iterable[InputRequest], ids: set[str], some_ids: dict[str, None]
+) -> Iterator[InputRequest]:
+    """Pass requests on, remove the ids of their candidates from a set, and note the first ones."""
     for request in requests:
         if ids:
-            known = (candidate.id for candidate in request.candidates)
-            ids.difference_update(str(id_) for id_ in known if id_ is not None)
+            known = [str(item.id) for item in request.candidates if item.id is not None]
+            short = [identifier for identifier in known if len(identifier) <= _LONGEST_NOTED]
+            ids.difference_update(known)
+            some_ids.update(dict.fromkeys(short[: max(0, _NOTED_IDS - len(some_ids))]))
         yield request
+
+
+def _report_unexplained(identifiers: Set[str], ids: Sequence[str]) -> None:
+    """Print an error for each id that no candidate has, with a similar one or some there are."""
+    for identifier in sorted(identifiers):
+        hint = suggestion(identifier, ids)
+        if "did you mean" not in hint:
+            hint = f"; ids are, for example: {', '.join(ids[:5])}" if ids else "; they have no ids"
+        print_error(f"--explain {identifier}: no candidate has this id{hint}")
 
 
 def _request(item: InputRequest, context: Any) -> Request:

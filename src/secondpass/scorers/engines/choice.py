@@ -28,7 +28,7 @@ from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel
 from secondpass.scorers.families import FAMILIES
-from secondpass.scorers.hub import HubModel, unreachable
+from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import recognise, torch_only
 from secondpass.types import ScoreKind
 
@@ -151,7 +151,8 @@ def _load(settings: EngineSettings) -> tuple[_Model, ScoreKind, str]:
             name, of = settings.source.name, f"file for the backend {settings.backend!r}"
             if offline and not settings.source.is_local:
                 raise ModelLoadError(
-                    f"the model {name!r} has no {of} in the cache, and {unreachable()}"
+                    f"the model {name!r} has no {of} in the cache, and "
+                    f"{settings.source.why_offline()}"
                 )
             raise ModelLoadError(f"the model {name!r} has no {of}; `secondpass export` makes one")
         return model, "logit", "the backend is set"

@@ -113,7 +113,8 @@ def resolved(
             message += "; it is never serialised: use from_dict(…, llm=) or from_json(…, llm=)"
         raise ConfigurationError([Problem(("llm",), message)])
     llm = None if llm is None else OwnedLLM(llm)
-    return resolve(reranker, llm=llm, flat=overrides_of(parameters, values))
+    flat = overrides_of(parameters, values)
+    return resolve(reranker, llm=llm, flat=flat, caller="SecondPassRerank")
 
 
 def written_order(order: object) -> object:

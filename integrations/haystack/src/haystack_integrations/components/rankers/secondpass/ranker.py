@@ -232,6 +232,7 @@ class SecondPassRanker:
                 flat=self._overrides,
                 defaults=_DEFAULTS,
                 llm_parameter="chat_generator",
+                caller="SecondPassRanker",
             )
             check_floor("score_threshold", self.score_threshold, self.reranker)
         except ConfigurationError as error:
