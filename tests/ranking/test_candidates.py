@@ -311,6 +311,9 @@ def test_an_integer_id_of_a_mapping_stays_one(given, expected):
 
 
 class RaisingNumber:
+    def __repr__(self):  # the name of a test, in each worker the same
+        return "RaisingNumber"
+
     def __float__(self):
         raise RuntimeError("secret")
 
