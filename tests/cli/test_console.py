@@ -78,7 +78,7 @@ CALLS = [
     ("doctor", "--config", "c.yaml", "--network", "--json"),
     ("doctor", NAME),
     ("rerank", "--config", "c.yaml", "lines.jsonl"),
-    ("rerank", "--config", "c.yaml", "lines.jsonl", "--format", "json"),
+    ("rerank", "--config", "c.yaml", "lines.jsonl", "--format", "jsonl"),
     ("rerank", "--config", "c.yaml", "lines.jsonl", "--explain", f"a{NAME}"),
     ("rerank", "--preset", "lexical", f"{NAME}.jsonl"),
     ("rerank", "--preset", "lexical", "--set", f"{NAME}=1", "lines.jsonl"),

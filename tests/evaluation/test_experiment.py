@@ -126,7 +126,7 @@ def test_inside_event_loop() -> None:
         ({"shuffles": -1}, InputError, "shuffles: must be a whole number of 0 or more"),
         ({"seed": -1}, InputError, "seed: must be a whole number of 0 or more"),
         ({"suite": "wombats"}, InputError, "suite: give one of load_suite or make_suite, not"),
-        ({"measures": ["nDGC@10"]}, MeasureError, "did you mean 'nDCG'"),
+        ({"measures": ["nDGC@10"]}, MeasureError, "did you mean 'nDCG@10'"),
         ({"first_stages": ["dense"]}, InputError, "first_stages: must be one of given, vector"),
         ({"first_stages": []}, InputError, "first_stages: give at least one"),
         ({"behind": "dense"}, InputError, "behind: must be one of .*, not 'dense'"),

@@ -98,8 +98,7 @@ def test_the_issue_of_the_english_model_names_it():
     query, *texts = LISTS["Russian"]
     [issue] = Reranker("embedded").rerank(query, texts).report.issues
     assert issue.code == "not_english"
-    assert "embedded_multilingual" in issue.message
-    assert "preset: multilingual" in issue.message
+    assert "the preset multilingual (method embedded_multilingual)" in issue.message
 
 
 def test_vectors_of_passages():

@@ -16,6 +16,9 @@ _GAP = 2
 _NARROWEST_TEXT = 16
 """Columns that a text has at least, unless it is shorter."""
 
+_LONGEST_NAME = 24
+"""Columns of the longest word in the first column that stays whole, such as a preset's name."""
+
 
 class _Column(NamedTuple):
     heading: Text
@@ -70,7 +73,7 @@ class FittedTable:
             cells = max((_width(row[index]) for row in self._rows), default=0)
             words = max(map(cell_len, column.heading.plain.split()), default=0)
             widths.append(max(cells, _width(column.heading), 1))
-            text = min(_NARROWEST_TEXT, widths[-1])
+            text = min(_NARROWEST_TEXT if index else self._name_width(), widths[-1])
             narrowest.append(max(cells, words) if column.is_number else max(words, text))
         if sum(widths) <= available:
             return widths
@@ -83,6 +86,12 @@ class FittedTable:
             foldable = [index for index, width in enumerate(widths) if width > narrowest[index]]
             widths[max(foldable, key=widths.__getitem__)] -= 1
         return widths
+
+    def _name_width(self) -> int:
+        """The columns that the first column has at least: its names are not folded."""
+        words = (cell_len(word) for row in self._rows for word in row[0].plain.split())
+        longest = max(words, default=0)
+        return max(_NARROWEST_TEXT, longest if longest <= _LONGEST_NAME else 0)
 
     def _paragraph(self, row: Sequence[Text]) -> Text:
         parts = []

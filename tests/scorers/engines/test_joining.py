@@ -216,13 +216,13 @@ def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     model, first, slow = Model(threads=2, budget=4), threading.Event(), threading.Event()
     held = {"qslow": slow, "qb": first}
     model.run = lambda pairs: [float(p.text == "qa" or held[p.text].wait(SECONDS)) for p in pairs]
+    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", 0.99)  # not at the end alone
     engine = PairEngine(model)
     pairs = [(0, n, pair) for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"]))]
     until = time.monotonic() + SECONDS
     scored = engine._joined.run(iter([pairs]), claim=Claim(until, min_depth=1), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]  # the first one at once: a score is there
     first.set()
-    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", 0.99)
     assert next(scored) == [(0, 2, 1.0)]
     assert time.monotonic() < until
     slow.set()

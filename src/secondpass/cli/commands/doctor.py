@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
 _SIMILAR = 0.8
-"""Similarity of a name to that of a preset, 0 to 1, from which it is suggested."""
+"""A preset is suggested if its name is at least as similar to the name given, 0 to 1."""
 _QUERY = "Which fruit is rich in potassium?"
 _CANDIDATES = (
     Candidate("The moon moves around the earth.", "moon", 0.6),
