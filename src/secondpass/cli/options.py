@@ -81,6 +81,23 @@ Depth = Annotated[
         "behind them.",
     ),
 ]
+InputFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="File of JSON lines. Default, and `-`: standard input."),
+]
+OneQuery = Annotated[
+    str | None,
+    typer.Option(
+        "--query",
+        "-q",
+        callback=decode_argument,
+        help="The query; each input line is then a candidate for it.",
+    ),
+]
+Lines = Annotated[
+    bool,
+    typer.Option("--lines", help="Read each input line as the text of a candidate, not as JSON."),
+]
 WithText = Annotated[
     bool, typer.Option("--text/--no-text", help="Include texts and metadata in the output.")
 ]

@@ -30,7 +30,7 @@ from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
-from secondpass.types import Progress
+from secondpass.types import Progress, Request
 
 
 @dataclass(frozen=True)
@@ -129,3 +129,8 @@ def _open(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
 
 def _report_documents(progress: Progress, count: int) -> None:
     progress("Indexing the corpus", count, None)
+
+
+def request_of(item: InputRequest, context: Any) -> Request:
+    """A request with its own context, or without one with the shared context."""
+    return Request(item.query, item.candidates, context if item.context is None else item.context)

@@ -9,10 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from secondpass.adapters.shared import rerank_grouped
-from secondpass.cli.console import check_usage, decode_argument, fail, info, write
+from secondpass.cli.console import check_usage, fail, info, write
 from secondpass.cli.options import (
     AsJson,
     Batch,
+    InputFile,
+    Lines,
+    OneQuery,
     Quiet,
     RankingOptions,
     RerankerOptions,
@@ -20,7 +23,7 @@ from secondpass.cli.options import (
     grouped,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rerank_input import RerankInput, read_context
+from secondpass.cli.rerank_input import RerankInput, read_context, request_of
 from secondpass.config import load
 from secondpass.errors import MissingExtraError
 from secondpass.formats import to_json
@@ -28,7 +31,6 @@ from secondpass.formats.requests import InputRequest, batches
 from secondpass.ranking.packing import Packed
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings import counted
-from secondpass.types import Request
 
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""
@@ -37,25 +39,12 @@ _BATCH_SIZE = 32_000_000
 @grouped
 def pack(
     *,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="JSON lines. Default, and `-`: standard input."),
-    ] = None,
+    file: InputFile = None,
     tokens: Annotated[
         int, typer.Option("--tokens", "-t", min=1, help="Number of tokens of the text.")
     ] = 2000,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            "--query",
-            "-q",
-            callback=decode_argument,
-            help="Query for which each input line is a candidate.",
-        ),
-    ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
-    ] = False,
+    query: OneQuery = None,
+    lines: Lines = False,
     trec: RunOptions,
     configured: RerankerOptions,
     defaults: RankingOptions,
@@ -105,7 +94,7 @@ def pack(
         progress = stack.enter_context(progress_bars(quiet or as_text))
         requests = source.requests(stack, reranker, progress)
         for window in batches(requests, batch, _BATCH_SIZE):
-            asked = [Request(*_of(item, context)) for item in window]
+            asked = [request_of(item, context) for item in window]
             try:
                 rankings = rerank_grouped(
                     reranker, asked, [{**options, **item.options} for item in window]
@@ -124,11 +113,6 @@ def pack(
                     info(_summary(ranking, packed))
             packed_count += len(window)
             progress("Packing", packed_count, None)
-
-
-def _of(item: InputRequest, context: Any) -> tuple[str, Any, Any]:
-    """A request with its own context, or without one, with the shared context."""
-    return item.query, item.candidates, context if item.context is None else item.context
 
 
 def _record(item: InputRequest, packed: Packed) -> dict[str, Any]:

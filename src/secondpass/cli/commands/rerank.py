@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from secondpass.adapters.shared import rerank_grouped
 from secondpass.cli.console import (
     ERROR,
     check_usage,
-    decode_argument,
     fail,
     info,
     on_terminal,
@@ -28,7 +27,10 @@ from secondpass.cli.options import (
     Batch,
     DryRun,
     Explain,
+    InputFile,
+    Lines,
     MonitorFolder,
+    OneQuery,
     Quiet,
     RankingOptions,
     RerankerOptions,
@@ -41,14 +43,14 @@ from secondpass.cli.options import (
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
-from secondpass.cli.rerank_input import RerankInput, read_context
+from secondpass.cli.rerank_input import RerankInput, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings import suggestion
 from secondpass.settings.environment import fill
-from secondpass.types import Progress, Request
+from secondpass.types import Progress
 
 _NOTED_IDS, _LONGEST_NOTED = 1_000, 50
 """Ids of the input among which a similar one is looked for, and their characters at most."""
@@ -59,27 +61,9 @@ _BATCH_SIZE = 32_000_000
 @grouped
 def rerank(
     *,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE", help="File of JSON lines. Default, and `-`: standard input."
-        ),
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            "--query",
-            "-q",
-            callback=decode_argument,
-            help="The query; each input line is then a candidate for it.",
-        ),
-    ] = None,
-    lines: Annotated[
-        bool,
-        typer.Option(
-            "--lines", help="Read each input line as the text of a candidate, not as JSON."
-        ),
-    ] = False,
+    file: InputFile = None,
+    query: OneQuery = None,
+    lines: Lines = False,
     trec: RunOptions,
     configured: RerankerOptions,
     defaults: RankingOptions,
@@ -163,7 +147,7 @@ def rerank(
         with progress_bars(quiet) as progress, ExitStack() as stack:
             requests = source.requests(stack, reranker, progress)
             with_options = (
-                (_request(item, context), {**options, **item.options}) for item in requests
+                (request_of(item, context), {**options, **item.options}) for item in requests
             )
             print_dry_run(reranker, with_options, as_json=json_lines)
         return
@@ -206,7 +190,7 @@ def rerank(
             call_options = [{**options, **item.options} for item in window]
             try:
                 return rerank_grouped(
-                    reranker, [_request(item, context) for item in window], call_options
+                    reranker, [request_of(item, context) for item in window], call_options
                 )
             except RerankError as error:
                 fail(f"requests {before + 1} to {before + len(window)}: {error}")
@@ -272,8 +256,3 @@ def _report_unexplained(identifiers: Set[str], ids: Sequence[str]) -> None:
         if "did you mean" not in hint:
             hint = f"; ids are, for example: {', '.join(ids[:5])}" if ids else "; they have no ids"
         print_error(f"--explain {identifier}: no candidate has this id{hint}")
-
-
-def _request(item: InputRequest, context: Any) -> Request:
-    """A request with its own context, or without one with the shared context."""
-    return Request(item.query, item.candidates, context if item.context is None else item.context)
