@@ -15,10 +15,10 @@ from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Answer, Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.limits import PRICES, Prices
+from secondpass.ranking.issues import IssueCollector
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.settings import SECRET, Variables, built, configurable
-from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from secondpass.asking.planning import Expected, merged, total
+from secondpass.asking.expected_use import Expected, merged, total
 from secondpass.cli.console import (
     info,
     on_terminal,

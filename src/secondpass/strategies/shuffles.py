@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from secondpass.effects import Answer, Ask, Call, Judgement, Left, Plan, Task
 from secondpass.errors import MethodError
-from secondpass.strategies.base import IssueCollector
+from secondpass.ranking.issues import IssueCollector
 
 T = TypeVar("T")
 
