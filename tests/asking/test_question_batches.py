@@ -3,9 +3,9 @@
 import pytest
 
 from secondpass.asking.batches import merge_batches, split_batches
-from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
+from secondpass.questions import Answer
 from secondpass.ranking.issues import IssueCollector, error_message
 
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from secondpass.asking.batches import split_batches
-from secondpass.effects import Answer
 from secondpass.errors import LLMError
-from secondpass.questions import estimate_tokens
+from secondpass.questions import Answer, estimate_tokens
 from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import TRUNCATED
 from secondpass.services.provider_errors import ErrorResponse

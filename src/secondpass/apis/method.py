@@ -21,19 +21,19 @@ from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.asking.batches import ask_in_halves, merge_batches, repairing
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Completion,
-    Estimate,
-    Judgement,
-    Plan,
-    Question,
-    Task,
-)
+from secondpass.effects import Ask, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, LLMError, Problem, ReplyError
 from secondpass.limits import Prices
-from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
+from secondpass.questions import (
+    Answer,
+    Completion,
+    Estimate,
+    Question,
+    Recall,
+    cut,
+    cut_evenly,
+    estimate_tokens,
+)
 from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from secondpass.effects import Answer, Call, Judgement, Plan, Question
+from secondpass.effects import Call, Judgement, Plan
 from secondpass.errors import LLMError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
+from secondpass.questions import Answer, Question
 from secondpass.ranking.issues import IssueCollector, unanswered, why_missing
 
 T = TypeVar("T")

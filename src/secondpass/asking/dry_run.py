@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from secondpass.asking.expected_use import Expected, merged
-from secondpass.effects import Answer, Ask, Method, Plan, RawScores, Score, Task
+from secondpass.effects import Ask, Method, Plan, Score, Task
 from secondpass.errors import BudgetError, DeadlineError, MethodError
 from secondpass.limits import Prices, waves
+from secondpass.questions import Answer, RawScores
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.scoring import member
 from secondpass.ranking.windows import judged_by_windows

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
+from secondpass.questions import Answer
 from secondpass.types import Issue
 
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeVar
 
 from secondpass.asking.batches import ask_in_halves, repairing
 from secondpass.asking.life_cycle import call_if_present
-from secondpass.effects import LLM, Answer, Ask, Call, Plan, Question, Service
+from secondpass.effects import Ask, Call, Plan
 from secondpass.errors import MethodError
 from secondpass.prompts.replies.base import BatchScores
 from secondpass.prompts.template import Prompting
+from secondpass.questions import LLM, Answer, Question, Service
 from secondpass.ranking.issues import IssueCollector
 
 T = TypeVar("T")
