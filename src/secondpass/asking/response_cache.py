@@ -174,12 +174,12 @@ class ResponseCache:
     # ------------------------------------------------------------------ for a round of questions
 
     async def find(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> dict[int, Any]:
         """The stored values, by index of the question."""
-        keys = self._keys(service, questions, books)
-        texts = await self._store.read([*keys.values()], _seconds_left(books))
-        self._report(books)
+        keys = self._keys(service, questions, ledger)
+        texts = await self._store.read([*keys.values()], _seconds_left(ledger))
+        self._report(ledger)
         values: dict[int, Any] = {}
         for index, key in keys.items():
             text = texts.get(key)
@@ -189,11 +189,11 @@ class ResponseCache:
                     values[index] = recall.load(json.loads(text))
                 except BaseException as error:  # a damaged row, or an error of the user's own code
                     reraise_exit(error)
-        books.cached += len(values)
+        ledger.cached += len(values)
         return values
 
     def first_of_equal(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> list[int]:
         """For each question, the index of the first question that is equal to it.
 
@@ -202,19 +202,19 @@ class ResponseCache:
         indices = range(len(questions))
         if len(questions) < 2 or self._store.found_before is not None:
             return list(indices)
-        keys = self._keys(service, questions, books)
+        keys = self._keys(service, questions, ledger)
         firsts: dict[bytes, int] = {}
         return [
             firsts.setdefault(keys[index], index) if index in keys else index for index in indices
         ]
 
     def keep(
-        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
+        self, service: object, question: Question[Any, Any], answer: Answer[Any], ledger: Ledger
     ) -> None:
         """Store an answer in the background, if it can be stored."""
         if is_doubtful(answer):
             return
-        for key in self._keys(service, [question], books).values():
+        for key in self._keys(service, [question], ledger).values():
             assert question.recall is not None
             try:
                 data = question.recall.dump(answer.value)
@@ -222,7 +222,7 @@ class ResponseCache:
             except BaseException as error:  # the user's own code may raise anything
                 reraise_exit(error)
                 message = f"the answers of {_name(service)} are not stored: "
-                books.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
+                ledger.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
                 return
             if text is not None:
                 self._store.write_soon({key: text})
@@ -233,10 +233,10 @@ class ResponseCache:
             start = service_key(service, self._namespace)
             self._store.write_soon({answer_key(start, question): None for question in questions})
 
-    async def written(self, books: Ledger) -> None:
+    async def written(self, ledger: Ledger) -> None:
         """Wait a second at most until answers are written, and report an error."""
-        await self._store.written(_seconds_left(books))
-        self._report(books)
+        await self._store.written(_seconds_left(ledger))
+        self._report(ledger)
 
     def delete(self) -> None:
         """Close and remove the file."""
@@ -249,7 +249,7 @@ class ResponseCache:
     # ------------------------------------------------------------------ keys
 
     def _keys(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> dict[int, bytes]:
         """The keys of questions whose answers can be stored, by index."""
         try:
@@ -257,17 +257,17 @@ class ResponseCache:
             return {index: answer_key(start, question) for index, question in enumerate(questions)}
         except NotStorableError as error:
             message = f"the answers of {_name(service)} are not stored: {error}"
-            books.add_issue("not_cached", message)
+            ledger.add_issue("not_cached", message)
             return {}
 
-    def _report(self, books: Ledger) -> None:
+    def _report(self, ledger: Ledger) -> None:
         for issue in self._store.issues():
-            books.add_issue(issue.code, issue.message)
+            ledger.add_issue(issue.code, issue.message)
 
 
-def _seconds_left(books: Ledger) -> float | None:
+def _seconds_left(ledger: Ledger) -> float | None:
     """Seconds until the deadline; None without one, and while the clock has not started."""
-    return None if books.waiting else books.question_seconds_left
+    return None if ledger.waiting else ledger.question_seconds_left
 
 
 def is_doubtful(answer: Answer[Any]) -> bool:
