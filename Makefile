@@ -119,5 +119,5 @@ $(VENV)/.docs: $(VENV)/.demo docs/requirements.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,lenient,serve,mcp,dev]' $(HERE)
+	$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,serve,mcp,dev]' $(HERE)
 	@touch $@
