@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEY_SIZE = 32
 """Bytes of a key."""
 
-_MAX_DEPTH = 50
+_MAX_DEPTH = 50  # of nested values in a key
 
 
 class NotStorableError(Exception):
@@ -69,6 +69,7 @@ def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
 
 
 def _digest(value: Any, what: str) -> bytes:
+    """The hash of a value; a NotStorableError that says ``what`` it is if it is not plain."""
     try:
         text = json.dumps(_plain(value), separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -203,10 +204,10 @@ class ResponseCache:
         if len(questions) < 2 or self._store.found_before is not None:
             return list(indices)
         keys = self._keys(service, questions, ledger)
-        firsts: dict[bytes, int] = {}
-        return [
-            firsts.setdefault(keys[index], index) if index in keys else index for index in indices
-        ]
+        first_of_key: dict[bytes, int] = {}
+        for index, key in keys.items():
+            first_of_key.setdefault(key, index)
+        return [first_of_key[keys[index]] if index in keys else index for index in indices]
 
     def keep(
         self, service: object, question: Question[Any, Any], answer: Answer[Any], ledger: Ledger
@@ -214,18 +215,19 @@ class ResponseCache:
         """Store an answer in the background, if it can be stored."""
         if is_doubtful(answer):
             return
-        for key in self._keys(service, [question], ledger).values():
-            assert question.recall is not None
-            try:
-                data = question.recall.dump(answer.value)
-                text = None if data is None else json.dumps(data, separators=(",", ":"))
-            except BaseException as error:  # the user's own code may raise anything
-                reraise_exit(error)
-                message = f"the answers of {_name(service)} are not stored: "
-                ledger.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
-                return
-            if text is not None:
-                self._store.write_soon({key: text})
+        key = self._keys(service, [question], ledger).get(0)
+        if key is None or question.recall is None:
+            return
+        try:
+            data = question.recall.dump(answer.value)
+            text = None if data is None else json.dumps(data, separators=(",", ":"))
+        except BaseException as error:  # the user's own code may raise anything
+            reraise_exit(error)
+            message = f"the answers of {_name(service)} are not stored: "
+            ledger.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
+            return
+        if text is not None:
+            self._store.write_soon({key: text})
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
         """Delete the answers to these questions in the background."""
