@@ -65,9 +65,10 @@ class GoogleGenAI(Provider):
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types
 
-        logprobs = {"response_logprobs": True, "logprobs": prompt.logprobs}
-        parameters = {**self._short(prompt), **self._sent()}
-        config = {**(logprobs if prompt.logprobs else {}), **parameters}
+        config: dict[str, Any] = {}
+        if prompt.logprobs:
+            config = {"response_logprobs": True, "logprobs": prompt.logprobs}
+        config |= {**self._short(prompt), **self._sent()}
         if prompt.system:
             config["system_instruction"] = prompt.system
         if form != "text":
