@@ -52,6 +52,6 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import explained
+from secondpass.cli.rankings import explained, report_unexplained
 from secondpass.cli.rerank_input import read_context
 from secondpass.cli.tables import FittedTable, plain_table
