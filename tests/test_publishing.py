@@ -236,7 +236,7 @@ FORMS = {
         'pip install -e ".[a]" -e "./integrations/llama_index[b]"'
     ),
     'Run: pip install "secondpass[{extra}]"': (
-        'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+        'From a checkout of secondpass: pip install -e ".[{extra}]"'
     ),
     '"`pip install \\"secondpass[a]\\" b`"': '"`pip install -e \\".[a]\\" b`"',
     "pip install &quot;secondpass[a]&quot;": "pip install -e &quot;.[a]&quot;",
