@@ -76,7 +76,7 @@ cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet R
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: explained
+cli.rankings: explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy require
