@@ -68,7 +68,7 @@ adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
 asking.life_cycle: aclose_all close_all
-asking.planning: Expected total
+asking.expected_use: Expected total
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record

@@ -7,8 +7,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from secondpass.asking.planning import Expected, merged, total
-from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
+from secondpass.asking.expected_use import Expected, merged, total
+from secondpass.cli.console import (
+    info,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+)
 from secondpass.cli.tables import plain_table
 from secondpass.reranker import Reranker
 from secondpass.settings import counted
