@@ -32,8 +32,8 @@ from secondpass.limits import Prices
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Fit, Floor, Probabilities
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
 from secondpass.scorers import families

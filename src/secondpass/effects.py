@@ -151,7 +151,7 @@ class Call:
 
         A listener gets a ranking made of it before the method continues; its ordering may take
         effects. A judgement of another task than that of the pass is ignored:
-        :func:`secondpass.ranking.methods.converted` converts it.
+        :func:`secondpass.ranking.judgements.converted` converts it.
 
         Args:
             task: the task of the method.
@@ -170,7 +170,7 @@ class Call:
     def started(self, method: Method, texts: int) -> object:
         """A method starts to judge a number of texts; the result is for :meth:`ended`.
 
-        :func:`secondpass.ranking.methods.judged` calls it for every method.
+        :func:`secondpass.ranking.judgements.judged` calls it for every method.
         """
         return None
 

@@ -38,7 +38,7 @@ from secondpass.prompts.context import ProjectContext
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor, Probabilities
-from secondpass.ranking.methods import converted
+from secondpass.ranking.judgements import converted
 from secondpass.ranking.observers import (
     MethodOperation,
     Observer,

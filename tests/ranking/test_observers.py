@@ -14,7 +14,7 @@ from rankings import WAYS, rank
 from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
-from secondpass.ranking.methods import judged
+from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,

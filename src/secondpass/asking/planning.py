@@ -28,8 +28,8 @@ from secondpass.errors import BudgetError, DeadlineError, InputError, MethodErro
 from secondpass.limits import Limits, Prices
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.ledger import Ledger, PassCall
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.scoring import member
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike, ScoreKind

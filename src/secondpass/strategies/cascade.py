@@ -18,16 +18,10 @@ from secondpass.asking.life_cycle import call_if_present, close_all
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.methods import (
-    INSTRUCTION_NOT_USED,
-    METHOD,
-    beside,
-    beside_as_setting,
-    converted,
-    inner,
-    reasons_of,
-)
-from secondpass.ranking.outcome import failed, merged
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, converted, reasons_of
+from secondpass.ranking.methods import METHOD, inner
+from secondpass.ranking.partial_results import failed, merged
+from secondpass.ranking.stages import beside, beside_as_setting
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import Nested, configurable, definition
 from secondpass.types import DegradedBy, Issue, ScoreKind
