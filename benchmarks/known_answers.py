@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from secondpass import ModelLoadError
-from secondpass.scorers import known_answers
+from secondpass.scorers.checks import known_answers
 from secondpass.scorers.embedded import EmbeddedScorer
 
 _HEADS, _MODELS = 300, 200

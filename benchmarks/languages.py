@@ -38,7 +38,7 @@ from quality import MEASURE, SETS, TIE, FirstStage, first_stages, with_title
 
 from secondpass import Candidate, Reranker
 from secondpass.ranking.english import Measures, measure
-from secondpass.scorers.minilm import load_tokenizer
+from secondpass.scorers.embedding.minilm import load_tokenizer
 from secondpass_evaluation import (
     Evaluation,
     HybridRetriever,

@@ -44,7 +44,7 @@ from benchmarks.speed.plots import COLOURS, figure
 
 from secondpass import Ranking, Reranker
 from secondpass.errors import LLMError
-from secondpass.scorers.engines.pairs import PairEngine
+from secondpass.scorers.batching.pairs import PairEngine
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"

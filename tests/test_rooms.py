@@ -19,7 +19,11 @@ def test_each_room_has_its_place():
         for path in rooms.PACKAGE.iterdir()
         if not path.name.startswith("_") and path.name not in {"data", "py.typed"}
     ]
-    assert {path.stem for path in entries} == {room for row in rooms.ROOMS for room in row}
+    named = {room for row in rooms.ROOMS for room in row}
+    nested = {room for room in named if "." in room}
+    assert {path.stem for path in entries} == named - nested
+    folders = (rooms.PACKAGE / "scorers").glob("*/__init__.py")
+    assert {f"scorers.{path.parent.name}" for path in folders} == nested
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ from secondpass.ranking.ordering import LostInTheMiddle, Tiers
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
-from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass.scorers.embedding.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count
 from secondpass.services.json_http import StatusError, connect, parse_json
 from secondpass.settings import configurable

@@ -32,8 +32,8 @@ from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names
 from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.pairs import read_scored_pairs
-from secondpass.scorers.engines.inspection import inspect_model
-from secondpass.scorers.families import FAMILIES
+from secondpass.scorers.families.descriptions import FAMILIES
+from secondpass.scorers.inspection import inspect_model
 from secondpass.services.network import (
     certificates,
     no_proxy,
