@@ -91,6 +91,12 @@ class Left:
     question_seconds: float = 0.0
     question_waves: int = 0
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits how much is asked, other than the concurrency."""
+        limits = (self.calls, self.tokens, self.cost, self.seconds)
+        return any(limit is not None for limit in limits)
+
 
 class Call:
     """What a method can know and say of the ranking that it is part of: ``task.call``.
@@ -162,7 +168,7 @@ class Call:
             yield from self.relay(task, judgement)
 
     def heard_by(self, relay: Relay | None) -> Call:
-        """The same, with another listener to interim judgements; None: these are ignored."""
+        """A copy with another listener to interim judgements; None: these are ignored."""
         call = copy(self)
         call.relay = relay
         return call
