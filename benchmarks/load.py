@@ -178,8 +178,8 @@ def minilm() -> Any:
     from benchmarks.preset_models import make_minilm
     from transformers import AutoTokenizer
 
+    from secondpass.extend import export
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
-    from secondpass_server import export
 
     folder = BUILD / "load-minilm"
     if not folder.exists():

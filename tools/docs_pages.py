@@ -413,8 +413,8 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/server.md": (
         "Serving",
-        "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass "
-        "mcp` and the export of models.",
+        "`secondpass_server`: the application of `secondpass serve` and the tools of `secondpass "
+        "mcp`.",
         ("secondpass_server",),
     ),
     "api/adapters.md": (

@@ -36,7 +36,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("scorers.batching", "scorers.runtimes", "scorers.families"),
     ("scorers.embedding", "scorers.torch"),
     ("scorers",),
-    ("orderings",),
+    ("orderings", "exporting"),
     ("strategies",),
     ("apis",),
     ("built_in",),

@@ -8,34 +8,29 @@ from secondpass.adapters.opentelemetry import instrument
 from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
 from secondpass.asking.response_cache import ResponseCache
-from secondpass.effects import (
-    LLM,
-    Answer,
-    Ask,
-    Completion,
-    Effect,
-    Estimate,
-    Judgement,
-    ListScores,
-    Method,
-    Plan,
-    Prompt,
-    Question,
-    RawScores,
-    Score,
-    Scorer,
-    Service,
-    Span,
-    Task,
-    Turn,
-)
+from secondpass.effects import Ask, Effect, Judgement, Method, Plan, Score, Task
 from secondpass.errors import LLMError
+from secondpass.exporting.export import export
 from secondpass.formats.files import atomic_write
 from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.provider import Form, Provider, joined
 from secondpass.prompts.context import ProjectContext
 from secondpass.prompts.template import Prompting
+from secondpass.questions import (
+    LLM,
+    Answer,
+    Completion,
+    Estimate,
+    ListScores,
+    Prompt,
+    Question,
+    RawScores,
+    Scorer,
+    Service,
+    Span,
+    Turn,
+)
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass.ranking.judgements import converted
@@ -119,6 +114,7 @@ __all__ = [
     "configurable",
     "connect",
     "converted",
+    "export",
     "instrument",
     "joined",
     "parse_json",

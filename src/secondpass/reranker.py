@@ -38,12 +38,7 @@ from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
-from secondpass.errors import (
-    ConfigurationError,
-    NotSerializableError,
-    Problem,
-    StoreError,
-)
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem, StoreError
 from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from embedded_texts import PASSAGES, RUNTIMES, english
 from sampling import examples
-from secondpass import (
-    MissingExtraError,
-    ModelLoadError,
-    Reranker,
-    RerankError,
-)
+from secondpass import MissingExtraError, ModelLoadError, Reranker, RerankError
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.ranking.windows import sentences
 from secondpass.scorers.embedded import EmbeddedScorer

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.effects import Span
 from secondpass.errors import reraise_exit
+from secondpass.questions import Span
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.floors import Floor

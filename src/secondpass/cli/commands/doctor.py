@@ -19,14 +19,7 @@ import typer
 from rich.text import Text
 
 from secondpass import Reranker, __version__
-from secondpass.cli.console import (
-    ERROR,
-    escaped,
-    on_terminal,
-    one_line,
-    print_json,
-    result_console,
-)
+from secondpass.cli.console import ERROR, escaped, on_terminal, one_line, print_json, result_console
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.concurrency.sharing import shared
-from secondpass.effects import ListScores, Span
 from secondpass.errors import StoreError
+from secondpass.questions import ListScores, Span
 from secondpass.ranking.english import Verdict
 from secondpass.scorers.batching.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.embedding import packing

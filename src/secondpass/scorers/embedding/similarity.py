@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secondpass.effects import Span
+from secondpass.questions import Span
 from secondpass.ranking.windows import short_sentences
 from secondpass.scorers.embedding.encoder import Encoding, Tokens, unit
 from secondpass.types import Piece

@@ -20,11 +20,7 @@ from weakref import WeakSet
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.locks import fork_lock
-from secondpass.concurrency.processor import (
-    InstructionSet,
-    has_fast_bfloat16,
-    instruction_set,
-)
+from secondpass.concurrency.processor import InstructionSet, has_fast_bfloat16, instruction_set
 from secondpass.errors import MissingExtraError, ModelLoadError
 
 if TYPE_CHECKING:

@@ -13,13 +13,7 @@ from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.families.descriptions import PLACEHOLDER, Cap, Input, Part
 from secondpass.scorers.tokens.control_tokens import ControlTokens
 from secondpass.scorers.tokens.pair_tokenizer import longest_first
-from secondpass.scorers.torch.texts import (
-    CUTS,
-    as_characters,
-    count_tokens,
-    cut_pair,
-    shortened,
-)
+from secondpass.scorers.torch.texts import CUTS, as_characters, count_tokens, cut_pair, shortened
 
 _UNLIMITED = 1 << 30
 

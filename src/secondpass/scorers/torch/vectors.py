@@ -22,13 +22,7 @@ from secondpass.scorers.torch.checkpoints import (
     set_padding,
 )
 from secondpass.scorers.torch.runner import TorchRunner
-from secondpass.scorers.torch.texts import (
-    CUTS,
-    as_characters,
-    count_tokens,
-    knows,
-    shortened,
-)
+from secondpass.scorers.torch.texts import CUTS, as_characters, count_tokens, knows, shortened
 from secondpass.storage.digests import text_digest
 from secondpass.storage.lru import LRU
 from secondpass.types import ScoreKind

@@ -26,12 +26,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Qu
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
-from llama_index.postprocessor.secondpass.events import (
-    Finish,
-    checked_manager,
-    dispatcher,
-    observe,
-)
+from llama_index.postprocessor.secondpass.events import Finish, checked_manager, dispatcher, observe
 from llama_index.postprocessor.secondpass.nodes import (
     candidates,
     checked_nodes,

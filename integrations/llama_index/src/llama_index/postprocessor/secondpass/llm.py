@@ -13,15 +13,10 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
-from secondpass.adapters.language_models import (
-    FrameworkLLM,
-    SavedByAdapter,
-    completion,
-    part,
-)
-from secondpass.effects import Completion, Prompt
+from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion, part
 from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import check_answered, is_truncated
+from secondpass.questions import Completion, Prompt
 from secondpass.services.provider_errors import error_response
 
 _TOOL = "answer"

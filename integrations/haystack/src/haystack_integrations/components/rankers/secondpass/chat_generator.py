@@ -6,16 +6,12 @@ from haystack.components.generators.chat.types import ChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tracing.tracer import tracer
 
-from secondpass.adapters.language_models import (
-    FrameworkLLM,
-    SavedByAdapter,
-    completion,
-)
+from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion
 from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.threads import in_thread
-from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import check_answered
+from secondpass.questions import Completion, Prompt
 
 
 class ChatGeneratorLLM(FrameworkLLM):

@@ -3,7 +3,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from secondpass_server.exporting.conversion import Quantized, quantize, quantize_weights, save
+from secondpass.exporting.conversion import Quantized, quantize, quantize_weights, save
 
 
 def restored(quantized: Quantized, axis: int):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from remembered_trace import remember
-from secondpass_server.exporting.agreement import Agreement
-from secondpass_server.exporting.conversion import ExportError, convert, quiet
-from secondpass_server.exporting.export import export
+from secondpass.exporting.agreement import Agreement
+from secondpass.exporting.conversion import ExportError, convert, quiet
+from secondpass.exporting.export import export
 from tiny_architectures import CONFIGS, scores_of, word_pairs, write_architecture
 
 PAIRS = word_pairs(queries=2)

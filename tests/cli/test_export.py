@@ -1,4 +1,4 @@
-"""``secondpass export``: what it passes on and prints. `tests/server/exporting` has the export."""
+"""``secondpass export``: what it passes on and prints. `tests/exporting` has the export."""
 
 import json
 import sys
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from secondpass import MissingExtraError
-from secondpass_server.exporting import export as exporting
-from secondpass_server.exporting.agreement import Agreement
-from secondpass_server.exporting.conversion import ExportError
-from secondpass_server.exporting.export import Exported
+from secondpass.exporting import export as exporting
+from secondpass.exporting.agreement import Agreement
+from secondpass.exporting.conversion import ExportError
+from secondpass.exporting.export import Exported
 from tiny_architectures import word_pairs, write_architecture
 
 GOOD = Agreement(60, 4, 0.02, 0.01, 0.5, 1.0, 1.0)

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from secondpass_server.exporting.agreement import (
+from secondpass.exporting.agreement import (
     Agreement,
     agreement,
     kendall_tau,

@@ -9,9 +9,9 @@ from checkpoint_folders import bare, edit, modular
 from remembered_trace import remember
 from rotation import rotating
 from secondpass.errors import InputError, ModelLoadError
-from secondpass_server.exporting import export as exporting
-from secondpass_server.exporting.conversion import ExportError
-from secondpass_server.exporting.export import export
+from secondpass.exporting import export as exporting
+from secondpass.exporting.conversion import ExportError
+from secondpass.exporting.export import export
 from tiny_architectures import scores_of, word_pairs, write_architecture
 from tiny_models import write_classifier
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from secondpass.errors import InputError
-from secondpass_server.exporting.export import check_differences, move_into
+from secondpass.exporting.export import check_differences, move_into
 
 ONNX, OPENVINO = "onnx/model.onnx", "openvino/openvino_model.xml"
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secondpass import SecondPassError
-from secondpass.scorers.shared import Backend, first_line, import_openvino, openvino_core
-from secondpass_server.exporting.agreement import Agreement
+from secondpass.errors import SecondPassError
+from secondpass.exporting.agreement import Agreement
+from secondpass.scorers.hub.model import first_line
+from secondpass.scorers.runtimes.runtime import Backend, import_openvino, openvino_core
 
 if TYPE_CHECKING:
     import numpy as np

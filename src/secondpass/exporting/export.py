@@ -13,33 +13,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from secondpass import InputError, ModelLoadError
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.processor import has_fast_bfloat16
-from secondpass.scorers.shared import (
-    MODULES,
-    Backend,
-    HubModel,
-    LightModel,
-    PairEngine,
-    Precision,
-    Requests,
-    TorchModel,
-    in_folder,
-    model_files,
-    read_facts,
-    recognise,
-)
+from secondpass.errors import InputError, ModelLoadError
+from secondpass.exporting.agreement import TOP, Agreement, agreement, by_query, sample_pairs
+from secondpass.exporting.conversion import ExportError, convert, quiet
+from secondpass.scorers.batching.pairs import PairEngine, Requests
+from secondpass.scorers.families.recognition import recognise
+from secondpass.scorers.hub.facts import read_facts
+from secondpass.scorers.hub.find import in_folder
+from secondpass.scorers.hub.model import HubModel
+from secondpass.scorers.runtimes.light import LightModel
+from secondpass.scorers.runtimes.light_files import model_files
+from secondpass.scorers.runtimes.runtime import MODULES, Backend, Precision
+from secondpass.scorers.torch.pairs import TorchModel
 from secondpass.settings import counted
 from secondpass.types import Progress
-from secondpass_server.exporting.agreement import (
-    TOP,
-    Agreement,
-    agreement,
-    by_query,
-    sample_pairs,
-)
-from secondpass_server.exporting.conversion import ExportError, convert, quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -132,7 +132,7 @@ def by_query(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 @cache
 def sample_pairs() -> tuple[tuple[str, str], ...]:
     """The 200 pairs that are shipped: ten queries with twenty passages each, in English."""
-    text = (files("secondpass_server") / "data" / "sample_pairs.jsonl").read_text(encoding="utf-8")
+    text = (files("secondpass") / "data" / "sample_pairs.jsonl").read_text(encoding="utf-8")
     records = map(json.loads, text.splitlines())
     return tuple((record["query"], record["text"]) for record in records)
 

@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from secondpass.cli.shared import (
-    AsJson,
-    FittedTable,
-    one_line,
-    plain_table,
-    print_json,
-    progress_bars,
-    result_console,
-    warn,
-    write,
-)
-from secondpass.formats.shared import read_pairs
+from secondpass.cli.console import one_line, print_json, result_console, warn, write
+from secondpass.cli.options import AsJson
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.tables import FittedTable, plain_table
+from secondpass.formats.pairs import read_pairs
 
 if TYPE_CHECKING:
-    from secondpass_server.exporting.export import Agreement, Exported
+    from secondpass.exporting.agreement import Agreement
+    from secondpass.exporting.export import Exported
 
 
 class _Backend(StrEnum):
@@ -84,7 +78,8 @@ def export(
 
     `secondpass export cross-encoder/ms-marco-MiniLM-L6-v2 --into models/minilm`
     """
-    from secondpass_server.exporting.export import LEAST_OVERLAP, ExportError, export
+    from secondpass.exporting.conversion import ExportError
+    from secondpass.exporting.export import LEAST_OVERLAP, export
 
     sample = None if pairs is None else read_pairs(pairs)
     try:
