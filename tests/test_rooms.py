@@ -172,6 +172,12 @@ def test_no_circles(whole_graph):
     assert rooms.circles(whole_graph) == []
 
 
+def test_no_circles_of_benchmarks():
+    graph = rooms.import_graph(rooms.ROOT, package="benchmarks")
+    assert "benchmarks.speed.plots" in graph["benchmarks.speed.render"]
+    assert rooms.circles(graph) == []
+
+
 def sources():
     for folder in rooms.SOURCES:
         yield from folder.rglob("*.py")
