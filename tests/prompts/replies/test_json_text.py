@@ -10,15 +10,9 @@ import pytest
 from reply_cases import NONE, ORDER, VALUES, G, O, check, order_of, scores_of
 from secondpass import Reranker
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies import json_text as lenient
-from secondpass.prompts.replies.json_text import (
-    MAX_LENGTH,
-    JsonObject,
-    find_values,
-    lex,
-    parse,
-    parse_whole,
-)
+from secondpass.prompts.replies import almost_json
+from secondpass.prompts.replies.almost_json import MAX_LENGTH, lex, parse
+from secondpass.prompts.replies.json_text import JsonObject, find_values, parse_whole
 from secondpass.strategies.listwise import Listwise
 
 
@@ -173,7 +167,7 @@ def test_all_pairs_are_kept_in_order():
 
 
 needs_json_repair = pytest.mark.skipif(
-    lenient.json_repair_loads() is None, reason="needs json-repair"
+    almost_json.json_repair_loads() is None, reason="needs json-repair"
 )
 
 
@@ -234,16 +228,18 @@ def test_where_it_ends():
 @needs_json_repair
 def test_keys_that_occur_twice_are_refused():
     assert read('{"a": 1, "a": 2,}') is None
-    assert isinstance(read("{'a': {'b': 1}}")["a"], JsonObject)
+    (found,) = find_values("{'a': {'b': 1}}").items
+    assert found.repaired
+    assert isinstance(found.value["a"], JsonObject)
 
 
 def test_a_guess_is_refused(monkeypatch):
     for guess in ({"a": 2}, {"a": 1, "b": 1}, {"a": "1"}, {"a": True}, [1], None):
         monkeypatch.setattr(
-            lenient, "json_repair_loads", lambda guess=guess: lambda *_a, **_k: guess
+            almost_json, "json_repair_loads", lambda guess=guess: lambda *_a, **_k: guess
         )
         assert read("{a: 1}") is None
-    monkeypatch.setattr(lenient, "json_repair_loads", lambda: lambda *_a, **_k: {"a": 1})
+    monkeypatch.setattr(almost_json, "json_repair_loads", lambda: lambda *_a, **_k: {"a": 1})
     assert read("{a: 1}") == {"a": 1}
 
 
@@ -251,11 +247,11 @@ def test_whatever_json_repair_raises(monkeypatch):
     def raising(*_arguments, **_options):
         raise RecursionError
 
-    monkeypatch.setattr(lenient, "json_repair_loads", lambda: raising)
+    monkeypatch.setattr(almost_json, "json_repair_loads", lambda: raising)
     assert read("{a: 1}") is None
 
 
 def test_without_json_repair_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(lenient, "json_repair_loads", lambda: None)
-    assert lenient.json_repair_loads() is None
+    monkeypatch.setattr(almost_json, "json_repair_loads", lambda: None)
+    assert almost_json.json_repair_loads() is None
     assert read("{'a': 1}") is None
