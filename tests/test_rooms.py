@@ -67,8 +67,8 @@ secondpass: __version__
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
-asking.life_cycle: aclose_all close_all
 asking.expected_use: Expected total
+asking.life_cycle: aclose_all close_all
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
@@ -100,10 +100,12 @@ ranking.candidates: comparable_id first_stage_scores kind_of query_key retrieval
   stated_score to_candidates
 ranking.diagnostics: log log_exception log_issues
 ranking.explanations: Explanation
+ranking.fits: identity precision_of
 ranking.floors: FloorOn Per
-ranking.methods: INSTRUCTION_NOT_USED asks identity precision_of
+ranking.judgements: INSTRUCTION_NOT_USED
+ranking.methods: asks
 ranking.options: CallOptions validate
-ranking.outcome: completed
+ranking.partial_results: completed
 ranking.rendering: well_formed
 ranking.result: TEXT_LENGTH
 ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
@@ -168,6 +170,12 @@ def test_names_are_imported_from_the_module_that_defines_them(whole_graph):
 
 def test_no_circles(whole_graph):
     assert rooms.circles(whole_graph) == []
+
+
+def test_no_circles_of_benchmarks():
+    graph = rooms.import_graph(rooms.ROOT, package="benchmarks")
+    assert "benchmarks.speed.plots" in graph["benchmarks.speed.render"]
+    assert rooms.circles(graph) == []
 
 
 def sources():

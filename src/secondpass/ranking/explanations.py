@@ -9,8 +9,9 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.ranking.floors import FloorOn
-from secondpass.ranking.outcome import Trace, failed
+from secondpass.ranking.partial_results import failed
 from secondpass.ranking.terms import UnitScale
+from secondpass.ranking.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import (
     DEGRADED_WORDS,

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypedDict, TypeVar
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages

@@ -15,7 +15,7 @@ from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
-    from secondpass.ranking.outcome import Trace
+    from secondpass.ranking.trace import Trace
 
 TEXT_LENGTH = 200
 """Characters of a query or a text in a notebook."""

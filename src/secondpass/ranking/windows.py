@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from secondpass.effects import Judgement, Method, Plan, Score, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.questions import Span, Windows, affixes
-from secondpass.ranking.methods import converted, judged
+from secondpass.ranking.judgements import converted, judged
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import configurable, nested
 
