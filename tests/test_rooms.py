@@ -109,7 +109,7 @@ ranking.partial_results: completed
 ranking.rendering: well_formed
 ranking.result: TEXT_LENGTH
 ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
-ranking.windows: split
+ranking.splitting: split
 ranking.words: WORDS_VERSION split_words
 scorers.embedding.e5: MultilingualE5
 scorers.embedding.encoder: Encoder

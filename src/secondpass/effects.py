@@ -131,10 +131,10 @@ class Call:
         """For the time in which a scorer is called for texts, taking turns with other rankings.
 
         Args:
-            scorer: it.
+            scorer: the scorer.
             texts: number of the texts.
             batch_size: maximum number of texts per call; None for no maximum.
-            first: the same as long as no call of this scorer has ended.
+            first: maximum number of texts per call as long as no call of this scorer has ended.
         """
         return nullcontext()
 

@@ -317,9 +317,9 @@ class RankingPass:
             outcome.add_issue("floor_not_applied", message)
         if self.settings.terms and len(order) > 1:
             outcome.add_issue("terms_not_applied", "nothing was judged, so the order stays")
-        if ordering is None or (
-            arranges(ordering) and not skipped
-        ):  # there is no ranking to arrange
+        if ordering is None:
+            return order
+        if arranges(ordering) and not skipped:  # there is no ranking to arrange
             return order
         moved = yield from outcome.reorder(order, ordering, self.settings.top_k)
         if outcome.order_followed and not skipped:

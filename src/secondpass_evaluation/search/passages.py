@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from secondpass.ranking.windows import split
+from secondpass.ranking.splitting import split
 
 PASSAGE_SIZE = 1000
 """Default length of a passage in characters: about 220 tokens of English, which the embedded model
