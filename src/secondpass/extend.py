@@ -1,12 +1,10 @@
 """For your own code: what a scorer, method, language model or provider is, and what it is made of.
 
 Everything else below :mod:`secondpass` that is not exported here, by :mod:`secondpass` itself, by
-:mod:`secondpass.config` or by :mod:`secondpass.monitoring` is private.
+:mod:`secondpass.adapters`, :mod:`secondpass.config` or :mod:`secondpass.monitoring` is private.
 """
 
 from secondpass.adapters.opentelemetry import instrument
-from secondpass.adapters.parameters import checked_list
-from secondpass.adapters.scores import results
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.effects import (
     LLM,
@@ -115,13 +113,11 @@ __all__ = [
     "Turn",
     "When",
     "atomic_write",
-    "checked_list",
     "configurable",
     "connect",
     "converted",
     "instrument",
     "joined",
     "parse_json",
-    "results",
     "token_count",
 ]

@@ -24,6 +24,7 @@ PAGES = [
     "docs/extend.md",
     "docs/glossary.md",
     "docs/haystack.md",
+    "docs/how-to/adapters.md",
     "docs/how-to/caching-and-concurrency.md",
     "docs/how-to/mcp.md",
     "docs/how-to/production.md",
