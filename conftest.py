@@ -117,7 +117,7 @@ def patient_files():
 @pytest.fixture(scope="session", autouse=True)
 def trusted_models():
     """Most models of tests are random, and known answers would make their reports degraded."""
-    from secondpass.scorers import known_answers
+    from secondpass.scorers.checks import known_answers
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(known_answers, "doubt", lambda *_: None)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_stages, present
 
 from secondpass.ranking.blending import Blend
-from secondpass.scorers.encoder import unit
-from secondpass.scorers.minilm import MiniLM
-from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
+from secondpass.scorers.embedding.encoder import unit
+from secondpass.scorers.embedding.minilm import MiniLM
+from secondpass.scorers.embedding.similarity import Match, encoded_text, list_scores, match
 from secondpass_evaluation import evaluate
 
 Vector = NDArray[np.float64]

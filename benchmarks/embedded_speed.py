@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secondpass.scorers.encoder import unit
-from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.minilm import MiniLM
+from secondpass.scorers.batching.batches import by_length
+from secondpass.scorers.embedding.encoder import unit
+from secondpass.scorers.embedding.minilm import MiniLM
 
 Run = Callable[[dict[str, NDArray[np.int64]]], Any]
 Tokens = Sequence[NDArray[np.int64]]

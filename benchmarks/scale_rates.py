@@ -28,7 +28,7 @@ from benchmarks.speed.machine import describe
 
 from secondpass import Reranker
 from secondpass.config import load, merged, preset
-from secondpass.scorers import minilm
+from secondpass.scorers.embedding import minilm
 from secondpass.types import no_progress
 from secondpass_ray.blocks import Row
 from secondpass_ray.inputs import JobInput

@@ -36,7 +36,7 @@ from benchmarks.speed import workloads
 from benchmarks.speed.worker import peak_memory
 
 from secondpass import Ranking, Reranker
-from secondpass.scorers import minilm
+from secondpass.scorers.embedding import minilm
 
 PASSAGES = 50
 CLIENTS = 64

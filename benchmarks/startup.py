@@ -85,7 +85,7 @@ def passages_of_index(folder: Path) -> list[str]:
 
 
 def mean_tokens(passages: Sequence[str]) -> float:
-    from secondpass.scorers.minilm import load_tokenizer
+    from secondpass.scorers.embedding.minilm import load_tokenizer
 
     tokenizer = load_tokenizer()
     tokenizer.no_truncation()

@@ -24,10 +24,10 @@ from itertools import islice
 from pathlib import Path
 
 from secondpass import Reranker
-from secondpass.scorers import packing
-from secondpass.scorers.encoder import DIMENSIONS, MAX_TOKENS
-from secondpass.scorers.minilm import load_tokenizer
-from secondpass.scorers.passage_store import LAYOUT
+from secondpass.scorers.embedding import packing
+from secondpass.scorers.embedding.encoder import DIMENSIONS, MAX_TOKENS
+from secondpass.scorers.embedding.minilm import load_tokenizer
+from secondpass.scorers.embedding.passage_store import LAYOUT
 from secondpass.storage.store import Store
 
 KNOWN = 1_000

@@ -27,8 +27,7 @@ from checked import check
 from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Reranker
-from secondpass.effects import Completion, Prompt
-from secondpass.questions import estimate_tokens
+from secondpass.questions import Completion, Prompt, estimate_tokens
 from secondpass_evaluation import evaluate, ranking_to_run
 
 DEPTH = 100

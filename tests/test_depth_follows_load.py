@@ -12,7 +12,7 @@ from rankings import codes, rank
 from secondpass import Reranker
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import WIDTH, turns_of
-from secondpass.scorers.engines.pairs import PairEngine
+from secondpass.scorers.batching.pairs import PairEngine
 
 TEXTS = [f"text {number}" for number in range(40)]
 SECONDS = 60

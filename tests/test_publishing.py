@@ -18,8 +18,8 @@ import secondpass
 from install_lines import RELEASED, install_lines, written
 from install_lines import files as install_files
 from secondpass import MissingExtraError
-from secondpass.scorers.e5 import MultilingualE5
-from secondpass.scorers.minilm import MiniLM
+from secondpass.scorers.embedding.e5 import MultilingualE5
+from secondpass.scorers.embedding.minilm import MiniLM
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/secondpass/secondpass"

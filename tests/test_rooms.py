@@ -1,10 +1,11 @@
 """The layout of the packages: few rooms, one order of imports, no circles."""
 
 import ast
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,11 @@ def test_each_room_has_its_place():
         for path in rooms.PACKAGE.iterdir()
         if not path.name.startswith("_") and path.name not in {"data", "py.typed"}
     ]
-    assert {path.stem for path in entries} == {room for row in rooms.ROOMS for room in row}
+    named = {room for row in rooms.ROOMS for room in row}
+    nested = {room for room in named if "." in room}
+    assert {path.stem for path in entries} == named - nested
+    folders = (rooms.PACKAGE / "scorers").glob("*/__init__.py")
+    assert {f"scorers.{path.parent.name}" for path in folders} == nested
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +62,108 @@ def test_the_core_names_no_other_package():
             assert not named, f"{path}:{node.lineno}"
 
 
-DOORS = """
-secondpass config extend monitoring effects types markup
-settings settings.shared ranking.shared asking.shared adapters.shared formats.shared cli.shared
-concurrency.lazy concurrency.threads concurrency.workers settings.loading
-scorers.e5 scorers.encoder scorers.minilm scorers.shared concurrency.processor
-""".split()
-"""Modules of the core that the packages beside it import. A change of one may concern them."""
+PRIVATE_NAMES = """
+secondpass: __version__
+adapters.grouping: rerank_grouped
+adapters.redaction: without_messages
+adapters.scores: ScoreRule served_scores
+asking.life_cycle: aclose_all close_all
+asking.planning: Expected total
+cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
+  message_console on_terminal one_line print_json print_yaml result_console warn write
+cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
+cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
+  RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
+  monitored overridden parse_order with_depth
+cli.progress: progress_bars
+cli.rankings: explained
+cli.rerank_input: read_context
+cli.tables: FittedTable plain_table
+concurrency.lazy: Lazy require
+concurrency.processor: limit_cpus usable_cpus
+concurrency.threads: retrieve_exception
+concurrency.workers: in_threads
+formats: to_json
+formats.errors: FormatError check_numbers
+formats.files: find_file flush_file flush_folder lock open_input open_locked uncompressed_name
+formats.lines: AnyPath INTEGER Line check_field decode_line finite_float read_json_lines
+  read_lines write_lines
+formats.reading: parse_document parse_run_line read_queries single_precision trec_order
+formats.requests: InputRequest UnknownKeys parse_request ranking_record request_line
+formats.totals: count summary tokens_and_cost
+formats.trec_requests: CorpusFile read_run_requests
+markup: block clean excerpt paragraph table
+monitoring: Repeats Sketch design_effect is_day
+questions: LLM
+ranking.blending: with_weight
+ranking.candidates: comparable_id first_stage_scores kind_of query_key retrieval_score
+  stated_score to_candidates
+ranking.diagnostics: log log_exception log_issues
+ranking.explanations: Explanation
+ranking.floors: FloorOn Per
+ranking.methods: INSTRUCTION_NOT_USED asks identity precision_of
+ranking.options: CallOptions validate
+ranking.outcome: completed
+ranking.rendering: well_formed
+ranking.result: TEXT_LENGTH
+ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
+ranking.windows: split
+ranking.words: WORDS_VERSION split_words
+scorers.embedding.e5: MultilingualE5
+scorers.embedding.encoder: Encoder
+scorers.embedding.minilm: MiniLM
+settings: Variables changed configurable counted describe from_mapping suggestion variable
+  variables
+settings.environment: fill
+settings.keys: literal_keys may_name_key with_hidden_keys
+settings.loading: has_store read
+settings.messages: reworded
+settings.registry: dump_settings names
+settings.yaml_text: NotYAMLError write
+types: DEGRADED_WORDS Progress Ranked Report changed_fields no_progress
+"""
+"""Names of the core that are not public and that the packages of the same distribution import, by
+module. A change of one may concern them; to others nothing is promised."""
 
 
-def test_the_other_packages_import_the_core_through_few_modules(whole_graph):
-    imported = {
-        name.removeprefix("secondpass.")
-        for module, names in whole_graph.items()
-        if module.startswith(BESIDE)
-        for name in names
-        if name.partition(".")[0] == "secondpass"
+def imports_of(path):
+    """The imports of names in a file: pairs of module and name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_the_private_names_that_other_packages_import_are_listed():
+    public = {
+        (place, name) for place in size.PUBLIC for name in importlib.import_module(place).__all__
     }
-    assert sorted(imported) == sorted(DOORS)
+    imported = {
+        f"{module.removeprefix('secondpass.')} {name}"
+        for package in BESIDE
+        for path in (rooms.ROOT / "src" / package).rglob("*.py")
+        for module, name in imports_of(path)
+        if module.partition(".")[0] == "secondpass" and (module, name) not in public
+    }
+    listed = set()
+    for row in PRIVATE_NAMES.replace("\n  ", " ").strip().splitlines():
+        module, names = row.split(": ")
+        listed |= {f"{module} {name}" for name in names.split()}
+    assert imported == listed
+
+
+def test_names_are_imported_from_the_module_that_defines_them(whole_graph):
+    """What a package's own file passes on is its front; no other module passes on anything."""
+    asked = {}
+    for path in sources():
+        for module, name in imports_of(path):
+            asked.setdefault(module, set()).add(name)
+    passed_on = []
+    for module in asked.keys() & whole_graph.keys() - set(size.PUBLIC):
+        spec = importlib.util.find_spec(module)
+        if spec.submodule_search_locations is None:
+            taken = {name for _, name in imports_of(Path(spec.origin))}
+            passed_on += [f"{module}: {name}" for name in asked[module] & taken]
+    assert passed_on == []
 
 
 def test_no_circles(whole_graph):

@@ -2,17 +2,7 @@
 
 import pytest
 
-from secondpass import (
-    Candidate,
-    Issue,
-    Ranked,
-    Ranking,
-    Report,
-    Request,
-    Reranker,
-    Skipped,
-    Usage,
-)
+from secondpass import Candidate, Issue, Ranked, Ranking, Report, Request, Reranker, Skipped, Usage
 
 CANDIDATES = [
     Candidate("cats", "a", 0.5),

@@ -29,6 +29,7 @@ from secondpass.apis.template import PLACEHOLDERS
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import MissingExtraError
 from secondpass.limits import Prices
+from secondpass.orderings.diversity import Cap
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Fit, Floor, Probabilities
@@ -36,11 +37,10 @@ from secondpass.ranking.methods import Stage
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
-from secondpass.scorers import families
-from secondpass.scorers.diversity import Cap
-from secondpass.scorers.engines import inspection
-from secondpass.scorers.families import FAMILIES, Family
-from secondpass.scorers.passage_store import PassageStore
+from secondpass.scorers import inspection
+from secondpass.scorers.embedding.passage_store import PassageStore
+from secondpass.scorers.families import descriptions as families
+from secondpass.scorers.families.descriptions import FAMILIES, Family
 from secondpass.settings import model_of, registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
@@ -413,8 +413,8 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/server.md": (
         "Serving",
-        "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass "
-        "mcp` and the export of models.",
+        "`secondpass_server`: the application of `secondpass serve` and the tools of `secondpass "
+        "mcp`.",
         ("secondpass_server",),
     ),
     "api/adapters.md": (

@@ -30,7 +30,13 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("services",),
     ("asking",),
     ("llms",),
+    ("scorers.hub",),
+    ("scorers.checks",),
+    ("scorers.tokens",),
+    ("scorers.batching", "scorers.runtimes", "scorers.families"),
+    ("scorers.embedding", "scorers.torch"),
     ("scorers",),
+    ("orderings", "exporting"),
     ("strategies",),
     ("apis",),
     ("built_in",),
@@ -43,6 +49,8 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 """The rooms of the core, lowest first. A module imports only from its own row and those before."""
+
+_NESTED = {room for row in ROOMS for room in row if "." in room}
 
 Graph = Mapping[str, frozenset[str]]
 
@@ -85,8 +93,14 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def room_of(module: str) -> str | None:
-    """The top-level module or folder that a module belongs to; None for the package itself."""
+    """The module or folder that a module belongs to; None for the package itself.
+
+    A folder in a folder is a room if :data:`ROOMS` names it.
+    """
     parts = module.split(".")
+    nested = ".".join(parts[1:3])
+    if nested in _NESTED:
+        return nested
     return parts[1] if len(parts) > 1 else None
 
 

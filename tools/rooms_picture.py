@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 WIDTH, MARGIN = 1000, 16
-BOX_WIDTH, BOX_HEIGHT = 112, 42
+BOX_WIDTH, BOX_HEIGHT = 136, 42
 ROW_HEIGHT = 92
 STYLE = """
   .page { fill: #fff } .box { fill: #f3f6fa; stroke: #5b7083 } .folder { fill: #dbe7f3 }
@@ -108,7 +108,7 @@ def _line(upper: Sequence[float], lower: Sequence[float]) -> str:
 
 def _box(room: str, place: tuple[float, float], size: int | None) -> list[str]:
     x, y = place
-    name = room if size is None else f"{room}/"
+    name = room if size is None else f"{room.replace('.', '/')}/"
     kind = "module" if size is None else f"{size} modules"
     middle = x + BOX_WIDTH / 2
     return [

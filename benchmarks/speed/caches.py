@@ -39,7 +39,7 @@ def microseconds(
 
 def tokenising(folder: Path, requests: list[workloads.Request]) -> dict[str, float]:
     """µs per pair: new passages, seen passages, and the package ``tokenizers`` alone."""
-    from secondpass.scorers.engines.tokens import PairTokenizer
+    from secondpass.scorers.tokens.pair_tokenizer import PairTokenizer
 
     path = folder / "tokenizer.json"
     tokenizer = PairTokenizer(path, max_length=512, remember=10_000)

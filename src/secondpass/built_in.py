@@ -29,7 +29,7 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
         "google": "secondpass.llms.google:GoogleGenAI",
     },
     "orderings": {
-        "diverse": "secondpass.scorers.diversity:Diverse",
+        "diverse": "secondpass.orderings.diversity:Diverse",
         "tiers": "secondpass.ranking.ordering:Tiers",
         "lost_in_the_middle": "secondpass.ranking.ordering:LostInTheMiddle",
     },

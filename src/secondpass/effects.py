@@ -15,21 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from secondpass.errors import MethodError
-from secondpass.questions import (
-    LLM,
-    Answer,
-    Completion,
-    Estimate,
-    ListScores,
-    Prompt,
-    Question,
-    RawScores,
-    Scorer,
-    Service,
-    Span,
-    Turn,
-    Windows,
-)
+from secondpass.questions import Answer, Question, RawScores, Scorer, Service, Span, Windows
 from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, Piece, ScoreKind
 
 R = TypeVar("R")

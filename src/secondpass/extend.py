@@ -6,34 +6,29 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.asking.response_cache import ResponseCache
-from secondpass.effects import (
-    LLM,
-    Answer,
-    Ask,
-    Completion,
-    Effect,
-    Estimate,
-    Judgement,
-    ListScores,
-    Method,
-    Plan,
-    Prompt,
-    Question,
-    RawScores,
-    Score,
-    Scorer,
-    Service,
-    Span,
-    Task,
-    Turn,
-)
+from secondpass.effects import Ask, Effect, Judgement, Method, Plan, Score, Task
 from secondpass.errors import LLMError
+from secondpass.exporting.export import export
 from secondpass.formats.files import atomic_write
 from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.provider import Form, Provider, joined
 from secondpass.prompts.context import ProjectContext
 from secondpass.prompts.template import Prompting
+from secondpass.questions import (
+    LLM,
+    Answer,
+    Completion,
+    Estimate,
+    ListScores,
+    Prompt,
+    Question,
+    RawScores,
+    Scorer,
+    Service,
+    Span,
+    Turn,
+)
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass.ranking.methods import converted
@@ -50,7 +45,7 @@ from secondpass.ranking.ordering import LostInTheMiddle, Tiers
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
-from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass.scorers.embedding.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count
 from secondpass.services.json_http import StatusError, connect, parse_json
 from secondpass.settings import configurable
@@ -116,6 +111,7 @@ __all__ = [
     "configurable",
     "connect",
     "converted",
+    "export",
     "instrument",
     "joined",
     "parse_json",

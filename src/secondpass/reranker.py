@@ -38,27 +38,14 @@ from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
-from secondpass.errors import (
-    ConfigurationError,
-    NotSerializableError,
-    Problem,
-    StoreError,
-)
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem, StoreError
 from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
 from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import (
-    FALLBACK,
-    METHOD,
-    STAGE,
-    Stage,
-    check_fits,
-    inner,
-    place_of,
-)
+from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, inner, place_of
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass

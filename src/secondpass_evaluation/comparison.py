@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.formats.shared import AnyPath, write_lines
-from secondpass.ranking.shared import well_formed
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.ranking.rendering import well_formed
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.reading import by_judged_id
 from secondpass_evaluation.report import markdown, page

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from secondpass.ranking.shared import query_key
+from secondpass.ranking.candidates import query_key
 from secondpass_evaluation.measures import Evaluation, evaluate
 from secondpass_evaluation.reading import Qrels
 from secondpass_evaluation.suites import Suite

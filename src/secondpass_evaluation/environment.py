@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.concurrency.processor import usable_cpus
-from secondpass.settings.shared import may_name_key
+from secondpass.settings.keys import may_name_key
 
 _PACKAGES = (
     "secondpass", "ir-measures", "bm25s", "scipy", "numpy", "tokenizers", "onnxruntime",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from secondpass import InputError
-from secondpass.formats.shared import check_numbers
+from secondpass.formats.errors import check_numbers
 from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes

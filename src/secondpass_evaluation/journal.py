@@ -25,8 +25,9 @@ from secondpass import (
     Usage,
     __version__,
 )
-from secondpass.asking.shared import ResponseCache
-from secondpass.formats.shared import AnyPath, open_locked
+from secondpass.extend import ResponseCache
+from secondpass.formats.files import open_locked
+from secondpass.formats.lines import AnyPath
 
 _FORMAT = 2
 _START = b'{"key":"'

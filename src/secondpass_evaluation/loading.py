@@ -28,17 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import Candidate, InputError
-from secondpass.formats.shared import (
-    AnyPath,
-    FormatError,
-    Line,
-    find_file,
-    open_input,
-    read_json_lines,
-    read_queries,
-    uncompressed_name,
-)
-from secondpass.ranking.shared import query_key, stated_score, well_formed
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import find_file, open_input, uncompressed_name
+from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.formats.reading import read_queries
+from secondpass.ranking.candidates import query_key, stated_score
+from secondpass.ranking.rendering import well_formed
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import keep_hashes, read_hashes, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by

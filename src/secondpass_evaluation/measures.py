@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
-from secondpass.ranking.shared import comparable_id
+from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
 from secondpass_evaluation.errors import MeasureError
 from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance

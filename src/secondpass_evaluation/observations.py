@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, get_args
 
 from secondpass import Candidate, InputError, Ranking, Reranker, SecondPassError
-from secondpass.formats.shared import check_numbers
-from secondpass.ranking.shared import validate
+from secondpass.formats.errors import check_numbers
+from secondpass.ranking.options import validate
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.distinct import measured

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import ConfigurationError, InputError
-from secondpass.formats.shared import AnyPath, atomic_write
+from secondpass.extend import atomic_write
+from secondpass.formats.lines import AnyPath
 from secondpass.markup import clean
-from secondpass.settings.shared import NotYAMLError, literal_keys, to_yaml
+from secondpass.settings.keys import literal_keys
+from secondpass.settings.yaml_text import NotYAMLError
+from secondpass.settings.yaml_text import write as to_yaml
 
 _WIDTH = 100
 """Characters of a line of comments."""

@@ -1,6 +1,7 @@
 """The public names of ``secondpass_evaluation``, which imports them when the first is used."""
 
-from secondpass.formats.shared import FormatError, read_queries
+from secondpass.formats.errors import FormatError
+from secondpass.formats.reading import read_queries
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.calibrating import calibrate
 from secondpass_evaluation.calibration.result import Calibration
@@ -20,12 +21,7 @@ from secondpass_evaluation.judging.inference import (
 from secondpass_evaluation.judging.judge import Judgements, judge
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.loading import load_suite
-from secondpass_evaluation.measures import (
-    DEFAULT_MEASURES,
-    Evaluation,
-    evaluate,
-    ranking_to_run,
-)
+from secondpass_evaluation.measures import DEFAULT_MEASURES, Evaluation, evaluate, ranking_to_run
 from secondpass_evaluation.periods import Drift, DriftChange, drift
 from secondpass_evaluation.reading import Qrels, Run, read_corpus, read_qrels, read_run
 from secondpass_evaluation.rerankers import Spec
@@ -34,13 +30,7 @@ from secondpass_evaluation.search.embedders import Embedder, default_embedder
 from secondpass_evaluation.search.index import Index, open_index
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
-from secondpass_evaluation.significance import (
-    Difference,
-    Test,
-    difference,
-    fewest_queries,
-    holm,
-)
+from secondpass_evaluation.significance import Difference, Test, difference, fewest_queries, holm
 from secondpass_evaluation.suites import Suite, make_suite
 from secondpass_evaluation.tuning.result import Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held

@@ -21,17 +21,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from secondpass import Candidate
-from secondpass.formats.shared import (
-    INTEGER,
-    AnyPath,
-    Line,
-    parse_document,
-    parse_run_line,
-    read_json_lines,
-    read_lines,
-    single_precision,
-    trec_order,
-)
+from secondpass.formats.lines import INTEGER, AnyPath, Line, read_json_lines, read_lines
+from secondpass.formats.reading import parse_document, parse_run_line, single_precision, trec_order
 from secondpass.settings import describe
 
 Run: TypeAlias = dict[str, dict[str, float]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
-from secondpass.asking.shared import close_all
+from secondpass.asking.life_cycle import close_all
 from secondpass.config import resolve
 
 Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]

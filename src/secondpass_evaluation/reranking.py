@@ -24,15 +24,11 @@ from secondpass import (
     SecondPassError,
 )
 from secondpass.concurrency.workers import in_threads
-from secondpass.ranking.shared import (
-    TRUNCATED,
-    Blend,
-    completed,
-    first_stage_scores,
-    retrieval_score,
-    scores_alone,
-    with_weight,
-)
+from secondpass.extend import Blend
+from secondpass.ranking.blending import with_weight
+from secondpass.ranking.candidates import first_stage_scores, retrieval_score
+from secondpass.ranking.outcome import completed
+from secondpass.ranking.scoring import TRUNCATED, scores_alone
 from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass.settings import counted
-from secondpass.settings.shared import with_hidden_keys
+from secondpass.settings.keys import with_hidden_keys
 from secondpass.types import changed_fields
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy

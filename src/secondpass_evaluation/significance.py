@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass import InputError
-from secondpass.formats.shared import check_numbers
+from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 
 Test: TypeAlias = Literal["randomization", "t"]

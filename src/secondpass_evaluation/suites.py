@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from secondpass import Candidate, CandidateLike, InputError
-from secondpass.formats.shared import check_numbers
+from secondpass.formats.errors import check_numbers
 from secondpass.markup import block, clean, excerpt, paragraph, table
-from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, to_candidates
+from secondpass.ranking.candidates import comparable_id, to_candidates
+from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.settings import counted, describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy

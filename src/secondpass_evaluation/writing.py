@@ -10,13 +10,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from secondpass import Candidate, InputError
-from secondpass.formats.shared import (
-    AnyPath,
-    FormatError,
-    check_field,
-    uncompressed_name,
-    write_lines,
-)
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import uncompressed_name
+from secondpass.formats.lines import AnyPath, check_field, write_lines
 from secondpass.settings import describe
 from secondpass_evaluation.reading import strictly_falling, whole_relevance
 

@@ -9,7 +9,7 @@ from datetime import date, time
 from decimal import Decimal
 from typing import Any, BinaryIO, NamedTuple
 
-from secondpass.formats.shared import FormatError
+from secondpass.formats.errors import FormatError
 from secondpass_ray.storage import open_file
 
 LINES, PARQUET = "lines", "parquet"

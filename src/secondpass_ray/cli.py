@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.shared import (
-    ERROR,
+from secondpass.cli.console import ERROR, check_usage, fail, info, warn
+from secondpass.cli.options import (
     Batch,
     Quiet,
     RankingOptions,
@@ -16,16 +16,12 @@ from secondpass.cli.shared import (
     RunOptions,
     Timings,
     WithText,
-    check_usage,
-    fail,
     grouped,
-    info,
-    progress_bars,
-    read_context,
-    warn,
 )
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
-from secondpass.formats.shared import summary
+from secondpass.formats.totals import summary
 from secondpass.settings import counted
 from secondpass_ray import check_installed
 

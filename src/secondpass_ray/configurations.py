@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from secondpass import ConfigurationError
-from secondpass.settings.shared import literal_keys
+from secondpass.settings.keys import literal_keys
 from secondpass_ray.coordination import Budget
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass import InputError
 from secondpass.config import load
-from secondpass.formats.shared import check_numbers
-from secondpass.settings.shared import read
+from secondpass.formats.errors import check_numbers
+from secondpass.settings.loading import read
 from secondpass_ray.blocks import Row, record_texts
 from secondpass_ray.configurations import check_keys, with_share
 from secondpass_ray.ranking import Choices, RowRanker

@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from secondpass import InputError
-from secondpass.formats.shared import (
-    CorpusFile,
-    FormatError,
-    open_input,
-    read_queries,
-    read_run_requests,
-    request_line,
-)
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import open_input
+from secondpass.formats.reading import read_queries
+from secondpass.formats.requests import request_line
+from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 from secondpass.types import Progress
 from secondpass_ray.blocks import LINES, PARQUET, Block, is_blank
 from secondpass_ray.storage import (

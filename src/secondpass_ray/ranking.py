@@ -9,18 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from secondpass import Ranking, Request, Reranker, RerankError, Usage
-from secondpass.adapters.shared import rerank_grouped
-from secondpass.formats.shared import (
-    FormatError,
-    InputRequest,
-    UnknownKeys,
-    count,
-    decode_line,
-    parse_request,
-    ranking_record,
-    to_json,
-)
-from secondpass.ranking.shared import validate
+from secondpass.adapters.grouping import rerank_grouped
+from secondpass.formats import to_json
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import decode_line
+from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request, ranking_record
+from secondpass.formats.totals import count
+from secondpass.ranking.options import validate
 from secondpass_ray.blocks import Row
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import InputError, SecondPassError, __version__
-from secondpass.formats.shared import open_locked, tokens_and_cost
+from secondpass.formats.files import open_locked
+from secondpass.formats.totals import tokens_and_cost
 from secondpass.settings import counted
 from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
@@ -42,14 +43,7 @@ from secondpass_ray.storage import (
     open_file,
     write_whole,
 )
-from secondpass_ray.worker import (
-    OUTCOME,
-    TODO,
-    BlockWorker,
-    Outcome,
-    hash_of_value,
-    inspected,
-)
+from secondpass_ray.worker import OUTCOME, TODO, BlockWorker, Outcome, hash_of_value, inspected
 
 STATE = "job.json"
 _LOCK = ".job.lock"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
-from secondpass.settings.shared import read
+from secondpass.settings.loading import read
 from secondpass_ray.configurations import check_keys
 from secondpass_server.http.settings import ServerSettings
 

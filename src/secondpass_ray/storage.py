@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from secondpass import InputError
 from secondpass.concurrency.workers import in_threads
-from secondpass.formats.shared import flush_file, flush_folder
-from secondpass.settings.shared import may_name_key
+from secondpass.formats.files import flush_file, flush_folder
+from secondpass.settings.keys import may_name_key
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -15,10 +15,11 @@ from typing import Any
 from secondpass import ConfigurationError, Problem, Reranker, SecondPassError, Usage
 from secondpass.concurrency.processor import limit_cpus
 from secondpass.config import load
-from secondpass.formats.shared import InputRequest
-from secondpass.ranking.shared import asks
+from secondpass.formats.requests import InputRequest
+from secondpass.ranking.methods import asks
 from secondpass.settings import changed
-from secondpass.settings.shared import fill, with_hidden_keys
+from secondpass.settings.environment import fill
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_ray.blocks import Block, Row, read_rows
 from secondpass_ray.configurations import within_budget
 from secondpass_ray.coordination import MOST_ATTEMPTS, Amounts, Budget

@@ -1,4 +1,4 @@
-"""Serving a reranker: HTTP (:func:`create_app`), MCP, exporting models."""
+"""Serving a reranker: over HTTP (:func:`create_app`), and as tools for agents by MCP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from secondpass_server import http, mcp
 
 if TYPE_CHECKING:
-    from secondpass_server.exporting.export import export
     from secondpass_server.http.application import create_app
     from secondpass_server.http.settings import ServerSettings
     from secondpass_server.mcp.tools import ToolLimits, create_server
@@ -18,7 +17,6 @@ _MODULES = {
     "ToolLimits": "mcp.tools",
     "create_app": "http.application",
     "create_server": "mcp.tools",
-    "export": "exporting.export",
 }
 
 __all__ = [
@@ -26,7 +24,6 @@ __all__ = [
     "ToolLimits",
     "create_app",
     "create_server",
-    "export",
 ]
 
 

@@ -6,11 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass.adapters.language_models import (
-    FrameworkLLM,
-    SavedByAdapter,
-    completion,
-)
+from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion
 from secondpass.concurrency.left_behind import AbandonedCallsError
 from secondpass.concurrency.portal import portal
 from secondpass.concurrency.threads import with_timeout

@@ -17,8 +17,8 @@ from fakes import Answering, ByTable, Model, always, numbered, ranked, shown_in
 from rankings import WAYS, rank
 from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.adapters.opentelemetry import instrument, of_texts
-from secondpass.effects import Completion
 from secondpass.errors import LLMError
+from secondpass.questions import Completion
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
 

@@ -18,7 +18,7 @@ from secondpass.adapters.scores import (
     results,
     served_scores,
 )
-from secondpass.effects import ListScores
+from secondpass.questions import ListScores
 
 
 def ranked(scores, **settings):

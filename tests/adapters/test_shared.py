@@ -4,7 +4,8 @@ import pytest
 
 from fakes import Batching, ByTable
 from secondpass import EngineInfo, Issue, Reranker
-from secondpass.adapters.shared import rerank_grouped, without_messages
+from secondpass.adapters.grouping import rerank_grouped
+from secondpass.adapters.redaction import without_messages
 from secondpass.ranking.result import Ranking
 from secondpass.types import Report
 

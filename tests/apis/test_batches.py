@@ -14,8 +14,8 @@ from secondpass.apis.batches import (
     split,
     token_limit,
 )
-from secondpass.effects import Answer
 from secondpass.errors import LLMError
+from secondpass.questions import Answer
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.strategies.base import IssueCollector
 

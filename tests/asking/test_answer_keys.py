@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.asking.response_cache import NotStorableError, answer_key, service_key
-from secondpass.effects import Completion, Estimate, Prompt, Question, Task, Turn
+from secondpass.effects import Task
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.openai import OpenAIChat
 from secondpass.prompts.labels import replace_secret
-from secondpass.questions import Recall
+from secondpass.questions import Completion, Estimate, Prompt, Question, Recall, Turn
 from secondpass.ranking.methods import to_method
 from secondpass.settings import changed
 from secondpass.types import Candidate

@@ -14,9 +14,10 @@ from secondpass.asking import drivers
 from secondpass.asking.calls import score as score_call
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
-from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
+from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
+from secondpass.questions import Answer, Completion, Estimate, Question
 from secondpass.ranking.ledger import Ledger
 
 NOT_ANSWERED = "the deadline passed before this was answered"

@@ -10,8 +10,8 @@ from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.partial_scores import LatestLists, read_lists
 from secondpass.asking.scheduler import CallLists, PartialList
-from secondpass.effects import ListScores
 from secondpass.errors import DeadlineError, MethodError
+from secondpass.questions import ListScores
 from secondpass.types import Issue
 
 ENDED = "the scorer ended without scoring these"

@@ -7,9 +7,9 @@ import pytest
 import secondpass
 from fakes import InOrder
 from secondpass.asking.scheduler import CallScorer
-from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError, MethodError
 from secondpass.llms.openai import OpenAIChat
+from secondpass.questions import Completion, Prompt, Turn
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import RankingOperation, request, scoring
 

@@ -15,8 +15,9 @@ from secondpass import Candidate, InputError, Reranker
 from secondpass.apis.decisions import Decisions
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
-from secondpass.effects import Ask, Completion, Judgement
+from secondpass.effects import Ask, Judgement
 from secondpass.limits import Prices
+from secondpass.questions import Completion
 from secondpass.ranking.candidates import to_requests
 from secondpass.ranking.cost_plan import ExceededLimit
 from secondpass.strategies.blocks import Blocks

@@ -15,9 +15,9 @@ from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
 from scripted_services import ranked_by
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
-from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.limits import Limits
+from secondpass.questions import Completion
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
 from secondpass.storage import files as storage_files

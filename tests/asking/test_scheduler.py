@@ -17,9 +17,10 @@ from secondpass.asking.scheduler import (
     question_deadline_error,
     scoring_deadline_error,
 )
-from secondpass.effects import Answer, Ask, Estimate, Question, Score
+from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
+from secondpass.questions import Answer, Estimate, Question
 from secondpass.ranking.ledger import Ledger
 
 GATE = Gate(1)

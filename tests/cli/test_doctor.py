@@ -11,7 +11,7 @@ from damaged_folders import write_damaged
 from fake_provider import FakeProvider
 from family_models import write_causal_family
 from secondpass import MissingExtraError
-from secondpass.scorers import known_answers
+from secondpass.scorers.checks import known_answers
 from terminals import on_a_terminal
 
 WIDE = {"COLUMNS": "300", "NO_COLOR": "1"}

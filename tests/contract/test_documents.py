@@ -28,7 +28,7 @@ from contract import (
 from rankings import KEYS
 from sampling import examples
 from secondpass import InputError
-from secondpass.effects import ListScores
+from secondpass.questions import ListScores
 from secondpass.ranking.rendering import is_blank
 
 PATIENT = settings(

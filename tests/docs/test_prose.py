@@ -265,7 +265,7 @@ def words_of(text):
     return set(re.findall(r"\w+", prose.lower())) & forbidden
 
 
-OTHER_MEANINGS = ("asking", "concurrency", "engines", "conformal.py")
+OTHER_MEANINGS = ("asking", "concurrency", "batching", "conformal.py")
 """Parts of the source where one of the words is another thing, or a term of statistics."""
 
 

@@ -5,9 +5,9 @@ import pytest
 from fakes import ByTable, Model, graded
 from rerank_answers import rows
 from secondpass import Candidate, Reranker
-from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
 from secondpass.limits import Limits, Prices
+from secondpass.questions import Completion
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Cost, Result, compare, evaluate
 from secondpass_evaluation.results import percentiles

@@ -18,7 +18,7 @@ from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from raw_http import until
 from rotation import rotated
 from secondpass import InputError, Reranker
-from secondpass.effects import Prompt
+from secondpass.questions import Prompt
 
 FLAVOURS = ("openai", "anthropic", "google")
 COUNT = 16
@@ -318,7 +318,7 @@ def test_pickled_reranker(provider, shared, flavour, monkeypatch):
 SCRIPT = """
 import asyncio, sys
 from secondpass import InputError, Reranker
-from secondpass.effects import Prompt
+from secondpass.questions import Prompt
 llm = {{"type": {flavour!r}, "model": "m", "base_url": {url!r}, "api_key": "k"}}
 method = {{"type": "graded", "llm": llm}}
 one = Reranker.from_config({{"method": method, "limits": {{"deadline": 0.3}}}})

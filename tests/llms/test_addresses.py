@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import fake_provider as fake
-from secondpass.effects import Prompt, Turn
 from secondpass.llms import to_llm
+from secondpass.questions import Prompt, Turn
 
 PROMPT = Prompt("", (Turn("user", "yes or no?"),))
 ADDRESSES = {

@@ -10,10 +10,10 @@ import pytest
 
 from fakes import graded, shown_in
 from secondpass import Reranker
-from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
+from secondpass.questions import Completion, Prompt, Turn
 from secondpass.strategies.graded import Graded
 
 PROMPT = Prompt("be brief", (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three")))

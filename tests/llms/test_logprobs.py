@@ -10,10 +10,10 @@ import fake_provider as fake
 from fake_provider import FakeProvider, replying
 from rotation import rotating
 from secondpass import Reranker
-from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
 from secondpass.prompts.replies.first_token import word_probabilities
+from secondpass.questions import Prompt, Turn
 from secondpass.strategies.pointwise import Pointwise
 
 TURNS = (Turn("user", "yes or no?"),)

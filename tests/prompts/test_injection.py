@@ -19,7 +19,8 @@ import pytest
 
 from fakes import Model, in_answer, play
 from secondpass import Candidate, Reranker
-from secondpass.effects import Question, Task
+from secondpass.effects import Task
+from secondpass.questions import Question
 from secondpass.ranking.rendering import Rendering
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise

@@ -6,12 +6,12 @@ import pytest
 
 from fakes import Model, shown_in, task_of
 from secondpass import Candidate, MethodError
-from secondpass.effects import Completion, Task
+from secondpass.effects import Task
 from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
 from secondpass.prompts.template import Prompting
-from secondpass.questions import RenderedText
+from secondpass.questions import Completion, RenderedText
 
 SCORES = Scores(0, 100)
 

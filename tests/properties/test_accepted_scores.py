@@ -11,8 +11,8 @@ from sampling import examples
 from secondpass import Reranker
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import Response
-from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError
+from secondpass.questions import Answer
 from secondpass.services.json_http import parse_json
 
 SLACK = 1e-4

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fakes import Model
 from sampling import examples
 from secondpass import Reranker
-from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.prompts.labels import replace_secret
+from secondpass.questions import Completion
 
 SOME = examples(15)
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reply_marks import MARKS
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order, read_ranked
+from secondpass.questions import Completion
 
 NAMES = ["k4t", "b2c", "z9x"]
 LABELS = Labels(NAMES, None)

@@ -27,9 +27,10 @@ from rankings import fields_of
 from remembered_model import remember_loaded
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker, RerankError
-from secondpass.effects import Judgement, ListScores, Score, Task
+from secondpass.effects import Judgement, Score, Task
 from secondpass.errors import LLMError
 from secondpass.prompts.fencing import as_text
+from secondpass.questions import ListScores
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.floors import Floor

@@ -18,19 +18,10 @@ from secondpass import Reranker
 from secondpass import reranker as reranker_module
 from secondpass.asking import dispatch
 from secondpass.asking.gate import Gate
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Completion,
-    Estimate,
-    Judgement,
-    ListScores,
-    Prompt,
-    Question,
-    Turn,
-)
+from secondpass.effects import Ask, Judgement
 from secondpass.errors import DeadlineError
 from secondpass.limits import Limits
+from secondpass.questions import Answer, Completion, Estimate, ListScores, Prompt, Question, Turn
 from secondpass.ranking import ledger as ledger_module
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.scoring import ScorerMethod

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from secondpass.ranking.english import judge, measure_foreign, measure_unreadable_query
-from secondpass.scorers.minilm import load_tokenizer
+from secondpass.scorers.embedding.minilm import load_tokenizer
 
 FOLDER = Path(__file__).parent / "languages"
 

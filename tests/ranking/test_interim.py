@@ -14,8 +14,9 @@ from fakes import (
     ranked,
     task_of,
 )
-from secondpass.effects import Judgement, Windows
+from secondpass.effects import Judgement
 from secondpass.errors import MethodError
+from secondpass.questions import Windows
 from secondpass.ranking.methods import converted
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.strategies.blocks import Blocks

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
+from secondpass.questions import Completion, Estimate
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.types import EngineInfo, Issue
 

@@ -6,7 +6,8 @@ import pytest
 
 from fakes import ByTable, Judging, Model, raising
 from secondpass import ConfigurationError, MethodError, Reranker
-from secondpass.effects import Judgement, ListScores
+from secondpass.effects import Judgement
+from secondpass.questions import ListScores
 from secondpass.ranking.methods import asks, to_method
 from secondpass.settings import registry
 from secondpass.strategies.base import LLMStrategy

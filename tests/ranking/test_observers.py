@@ -12,8 +12,9 @@ import secondpass
 from fakes import Answering, ByTable, Model, always, numbered, ranked
 from rankings import WAYS, rank
 from secondpass import InputError, Reranker, RerankError
-from secondpass.effects import Completion, Judgement
+from secondpass.effects import Judgement
 from secondpass.errors import LLMError
+from secondpass.questions import Completion
 from secondpass.ranking.methods import judged
 from secondpass.ranking.observers import (
     MethodOperation,

@@ -10,8 +10,9 @@ import pytest
 
 from fakes import Answering, ByTable, InOrder, Judging, Model
 from secondpass import Candidate, Reranker, RerankError
-from secondpass.effects import Completion, Judgement
+from secondpass.effects import Judgement
 from secondpass.errors import MethodError
+from secondpass.questions import Completion
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded

@@ -15,8 +15,7 @@ from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from rankings import fields_of
 from sampling import examples
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.effects import ListScores
-from secondpass.questions import RenderedText, affixes
+from secondpass.questions import ListScores, RenderedText, affixes
 from secondpass.ranking.rendering import Rendering, is_blank, well_formed
 from secondpass.ranking.windows import Passages, judged_by_windows, sentences, split, with_windows
 from secondpass.strategies.graded import Graded

@@ -4,11 +4,7 @@ import pytest
 
 from secondpass.errors import InputError
 from secondpass_ray.inputs import JobInput
-from secondpass_ray.storage import (
-    is_within,
-    joined,
-    located,
-)
+from secondpass_ray.storage import is_within, joined, located
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,7 @@ from secondpass_ray.blocks import Block, Row
 from secondpass_ray.coordination import Budget
 from secondpass_ray.parts import Part, Todo
 from secondpass_ray.ranking import Choices, RowRanker
-from secondpass_ray.worker import (
-    Outcome,
-    Spending,
-    describe_error,
-    inspected,
-    parse_todo,
-)
+from secondpass_ray.worker import Outcome, Spending, describe_error, inspected, parse_todo
 
 LLM = {
     "type": "openai",

@@ -25,10 +25,10 @@ from llama_server import missing_packages, serve, written
 from rankings import codes
 from raw_http import until
 from secondpass import Ranking, Reranker
-from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import to_llm
 from secondpass.llms.openai import OpenAIChat
+from secondpass.questions import Completion, Prompt, Turn
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"

@@ -18,7 +18,7 @@ from secondpass import (
     Reranker,
 )
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.hub import HubModel
+from secondpass.scorers.hub.model import HubModel
 from tiny_models import write_causal, write_classifier
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]

@@ -12,19 +12,14 @@ from hypothesis import strategies as st
 
 from embedded_texts import PASSAGES, RUNTIMES, english
 from sampling import examples
-from secondpass import (
-    MissingExtraError,
-    ModelLoadError,
-    Reranker,
-    RerankError,
-)
+from secondpass import MissingExtraError, ModelLoadError, Reranker, RerankError
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.ranking.windows import sentences
-from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.embedding import EmbeddedPairs
-from secondpass.scorers.engines.runtimes import backends_by_speed, why_chosen
-from secondpass.scorers.similarity import encoded_text
+from secondpass.scorers.embedding import minilm
+from secondpass.scorers.embedding.scorer import EmbeddedPairs
+from secondpass.scorers.embedding.similarity import encoded_text
+from secondpass.scorers.runtimes.runtime import backends_by_speed, why_chosen
 
 POINTWISE = {"feedback": 0, "idf": False}
 
@@ -118,7 +113,7 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
 
 
 def test_partial_lists_are_scored_as_what_was_read(small_batches, monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", 100.0)  # fetched at once
+    monkeypatch.setattr("secondpass.scorers.batching.joining._EARLY", 100.0)  # fetched at once
     scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
     partial = [
@@ -154,7 +149,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     monkeypatch.setattr(scorer._engine.get(scorer._load), "score_until", read)
     for module in ("embedded", "embedding"):
         monkeypatch.setattr(f"secondpass.scorers.{module}.list_scores", score)
-    monkeypatch.setattr("secondpass.scorers.embedding.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("secondpass.scorers.embedding.scorer.time.monotonic", lambda: now[0])
     yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))
     assert len(yielded) == lists
     assert yielded[-1][0].scores == [0.5] * 10

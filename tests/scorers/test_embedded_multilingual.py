@@ -8,7 +8,7 @@ import pytest
 from embedded_texts import PASSAGES
 from multilingual import needs_model
 from secondpass import Reranker
-from secondpass.scorers.diversity import Diverse
+from secondpass.orderings.diversity import Diverse
 from secondpass.scorers.embedded_multilingual import EmbeddedMultilingualScorer
 from secondpass.types import Candidate
 

@@ -11,8 +11,8 @@ import pytest
 
 from interrupts import Interrupting
 from secondpass.concurrency.portal import portal
-from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, MissingExtraError
+from secondpass.questions import Completion
 from secondpass.services import client as module
 from secondpass.services.client import NO_KEY, Client, Connection, token_count
 from secondpass.services.throttle import throttle_of

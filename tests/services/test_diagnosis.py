@@ -306,11 +306,11 @@ def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
     one = make(flavour)
     service = one.method if flavour in DIALECTS else one.method.llm
     if flavour in DIALECTS:
-        from secondpass.apis.endpoint import Pairs
+        from secondpass.apis.wire import Pairs
 
         request = Pairs(QUERY, [PASSAGE])
     else:
-        from secondpass.effects import Prompt, Turn
+        from secondpass.questions import Prompt, Turn
 
         request = Prompt("", (Turn("user", PASSAGE),))
     with pytest.raises(LLMError) as caught:

@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import ConfigurationError
-from secondpass.scorers.families import FAMILIES, Family
+from secondpass.scorers.families.descriptions import FAMILIES, Family
 
 OWN = {"title": "own", "match": {"architectures": "X"}, "code": "required"}
 

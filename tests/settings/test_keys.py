@@ -8,7 +8,7 @@ from secondpass import ConfigurationError, config
 from secondpass.settings import Secret
 from secondpass.settings.keys import HIDDEN, may_name_key, with_hidden_keys, with_placeholder_keys
 from secondpass.settings.loading import read_yaml
-from secondpass.settings.shared import to_yaml
+from secondpass.settings.yaml_text import write as to_yaml
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}

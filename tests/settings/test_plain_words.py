@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 import secondpass
 from secondpass.settings import counted
-from secondpass.settings.shared import reworded
+from secondpass.settings.messages import reworded
 
 SOURCES = Path(secondpass.__file__).parents[1]
 PYDANTIC = ("Input", "Value error", "valid", "unable to", "Field", "Assertion", "dictionary")

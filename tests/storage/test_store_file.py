@@ -12,8 +12,8 @@ from contextlib import closing
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass.storage import files, store_file
-from secondpass.storage.store_file import StoreFile, StoreFileError
+from secondpass.storage import StoreFileError, files, store_file
+from secondpass.storage.store_file import StoreFile
 from store_kinds import KEYS, KINDS
 
 ANSWERS = KINDS["answers"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
+from secondpass.questions import Answer
 from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
 
 

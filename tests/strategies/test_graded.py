@@ -6,7 +6,7 @@ import pytest
 
 from fakes import Model, graded, judge, number_of, numbered, shown_in
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Completion
+from secondpass.questions import Completion
 from secondpass.strategies.graded import Graded
 
 SIZES = [

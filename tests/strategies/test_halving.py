@@ -6,8 +6,8 @@ import pytest
 
 from fakes import Model, always, graded, numbered, play, shown_in, task_of
 from secondpass import Reranker
-from secondpass.effects import Answer
 from secondpass.errors import BudgetError, DeadlineError, LLMError, ReplyError
+from secondpass.questions import Answer
 from secondpass.strategies.graded import Graded
 
 FILTERED = LLMError("blocked by a content filter", "content_filter")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fakes import Model, always, best_first, judge, number_of, numbered, ranked, shown_in
 from sampling import examples
 from secondpass import ConfigurationError, MethodError, Reranker
-from secondpass.effects import Completion
 from secondpass.errors import LLMError, ReplyError
+from secondpass.questions import Completion
 from secondpass.strategies.listwise import Listwise
 
 DOWN = LLMError("the server failed", "server_error")

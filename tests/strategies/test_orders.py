@@ -3,9 +3,9 @@
 import pytest
 
 from fakes import Model, in_answer, numbered, play, ranked, task_of
-from secondpass.effects import Answer
 from secondpass.errors import ReplyError
 from secondpass.prompts.replies.base import Order
+from secondpass.questions import Answer
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.orders import Groups, OrderedGroup
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import fakes
 from fakes import Model, number_of, numbered
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Completion
 from secondpass.errors import LLMError, MethodError
+from secondpass.questions import Completion
 from secondpass.strategies.pointwise import Pointwise
 
 

@@ -15,20 +15,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from secondpass import Candidate
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Call,
-    Completion,
-    Judgement,
-    Plan,
-    Prompt,
-    Question,
-    RawScores,
-    Score,
-    Task,
-)
+from secondpass.effects import Ask, Call, Judgement, Plan, Score, Task
 from secondpass.errors import LLMError, MethodError
+from secondpass.questions import Answer, Completion, Prompt, Question, RawScores
 from secondpass.types import Issue
 
 

@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from secondpass.scorers.engines.pairs import PairEngine
+from secondpass.scorers.batching.pairs import PairEngine
 
 SECONDS = 60
 

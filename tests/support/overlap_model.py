@@ -30,7 +30,7 @@ def words_of(texts):
 
 def known_words():
     """The words of the known answers, and a few others."""
-    from secondpass.scorers import known_answers
+    from secondpass.scorers.checks import known_answers
 
     texts = [text for query, answers in known_answers.requests() for text in (query, *answers)]
     return words_of([*texts, *TEXTS])

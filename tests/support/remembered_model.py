@@ -10,10 +10,10 @@ from collections import OrderedDict
 from functools import cache
 
 from secondpass.concurrency.processor import usable_cpus
-from secondpass.scorers import encoder, minilm_graph
-from secondpass.scorers.encoder import MAX_TOKENS, choose_backend
-from secondpass.scorers.engines import runtimes
-from secondpass.scorers.minilm import MiniLM
+from secondpass.scorers.embedding import encoder, minilm_graph
+from secondpass.scorers.embedding.encoder import MAX_TOKENS, choose_backend
+from secondpass.scorers.embedding.minilm import MiniLM
+from secondpass.scorers.runtimes import runtime as runtimes
 
 _MODELS = 8
 """About 100 MB each."""

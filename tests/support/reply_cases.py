@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order
+from secondpass.questions import Completion
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)

@@ -4,9 +4,10 @@ import asyncio
 
 from secondpass.asking.dispatch import ask
 from secondpass.asking.gate import Gate
-from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Turn
+from secondpass.effects import Ask
 from secondpass.errors import LLMError, MissingExtraError, ReplyError
 from secondpass.limits import Limits
+from secondpass.questions import Completion, Estimate, Prompt, Question, Turn
 from secondpass.ranking.ledger import Ledger
 
 

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from typing import Any
 
 from secondpass.asking.response_cache import LAYOUT as ANSWERS
-from secondpass.scorers.engines.score_cache import LAYOUT as SCORES
 from secondpass.storage import Layout
+from secondpass.storage.score_cache import LAYOUT as SCORES
 from secondpass.storage.store_file import StoreFile
 
 KEYS = [blake2b(str(number).encode(), digest_size=48).digest() for number in range(1200)]

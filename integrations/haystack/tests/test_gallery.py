@@ -156,7 +156,7 @@ def provider(
     # The hub's own variable is read once a process; this one, of the same layout, at each load.
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(hub))
     # So that scores are those of the library on every processor.
-    monkeypatch.setattr("secondpass.scorers.engines.torch_runner.has_fast_bfloat16", lambda: False)
+    monkeypatch.setattr("secondpass.scorers.torch.runner.has_fast_bfloat16", lambda: False)
     monkeypatch.setattr(importlib.import_module("secondpass.asking.dispatch"), "_FIRST_PAUSE", 0.01)
     monkeypatch.setitem(fake.APIS, "/embeddings", "embeddings")
     serve(server, good)

@@ -16,11 +16,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core.postprocessor import (
-    LLMRerank,
-    SentenceTransformerRerank,
-    StructuredLLMRerank,
-)
+from llama_index.core.postprocessor import LLMRerank, SentenceTransformerRerank, StructuredLLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 import torch
 from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor import (
-    LLMRerank,
-    SentenceTransformerRerank,
-    StructuredLLMRerank,
-)
+from llama_index.core.postprocessor import LLMRerank, SentenceTransformerRerank, StructuredLLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 
 from llama_index.postprocessor.secondpass import SecondPassRerank

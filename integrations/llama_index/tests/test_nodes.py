@@ -25,7 +25,7 @@ from llama_objects import PANDA, QUERY, node, nodes_of, pandas, plain
 from rankings import KEYS
 from sampling import examples
 from secondpass import Reranker
-from secondpass.effects import ListScores
+from secondpass.questions import ListScores
 
 # ---------------------------------------------------------------------- what goes in and comes out
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from secondpass.concurrency.portal import HomeLoop
 from secondpass.concurrency.threads import in_task_of, in_thread_of
-from secondpass.effects import Completion
 from secondpass.llms.finish_reasons import check_answered, is_truncated
+from secondpass.questions import Completion
 
 _TIMEOUT = 60.0
 

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass.concurrency.lazy import require
-from secondpass.effects import Completion, Prompt
+from secondpass.questions import Completion, Prompt
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.observers import (
     MethodOperation,

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from secondpass.adapters.language_models import (
-    FrameworkLLM,
-    SavedByAdapter,
-    completion,
-    part,
-)
+from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion, part
 from secondpass.adapters.parameters import (
     NO_EQUIVALENT,
     Parameters,

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from secondpass.effects import Answer
 from secondpass.errors import LLMError
-from secondpass.questions import estimate_tokens
+from secondpass.questions import Answer, estimate_tokens
 from secondpass.ranking.scoring import TRUNCATED
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.strategies.base import IssueCollector, split_batches

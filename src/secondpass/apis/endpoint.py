@@ -12,9 +12,10 @@ from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
 from secondpass.apis.method import ApiMethod
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
-from secondpass.effects import Answer, Judgement, Task
+from secondpass.effects import Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.limits import PRICES, Prices
+from secondpass.questions import Answer
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.settings import SECRET, Variables, built, configurable

@@ -20,19 +20,19 @@ from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Completion,
-    Estimate,
-    Judgement,
-    Plan,
-    Question,
-    Task,
-)
+from secondpass.effects import Ask, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, LLMError, Problem, ReplyError
 from secondpass.limits import Prices
-from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
+from secondpass.questions import (
+    Answer,
+    Completion,
+    Estimate,
+    Question,
+    Recall,
+    cut,
+    cut_evenly,
+    estimate_tokens,
+)
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection

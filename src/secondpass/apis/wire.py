@@ -16,11 +16,10 @@ from urllib.parse import quote
 
 from secondpass.apis.descriptions import USAGE_TOKENS, Api, RerankApi, RerankSpans
 from secondpass.apis.template import lookup
-from secondpass.effects import Answer, Completion
 from secondpass.errors import MethodError, ReplyError
 from secondpass.prompts.replies import base as reply_values
 from secondpass.prompts.replies.base import BatchScores, are_places
-from secondpass.questions import Span
+from secondpass.questions import Answer, Completion, Span
 from secondpass.ranking.scoring import in_range, range_of, to_float, to_span
 from secondpass.services.client import token_count
 from secondpass.services.diagnosis import Sent, names, words

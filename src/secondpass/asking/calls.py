@@ -9,12 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from secondpass.asking.partial_scores import BatchScores, LatestLists
-from secondpass.asking.scheduler import (
-    CallBatches,
-    CallLists,
-    CallScorer,
-    scoring_deadline_error,
-)
+from secondpass.asking.scheduler import CallBatches, CallLists, CallScorer, scoring_deadline_error
 from secondpass.concurrency.admission import CLAIM, Claim
 from secondpass.errors import (
     DeadlineError,

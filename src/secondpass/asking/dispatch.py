@@ -29,7 +29,7 @@ from secondpass.asking.response_cache import ResponseCache, is_doubtful
 from secondpass.asking.scheduler import question_deadline_error
 from secondpass.concurrency.left_behind import ALLOWED
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
-from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
+from secondpass.effects import Ask
 from secondpass.errors import (
     LLMError,
     MethodError,
@@ -40,6 +40,7 @@ from secondpass.errors import (
 )
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import as_text
+from secondpass.questions import Answer, Completion, Prompt, Question, Turn
 from secondpass.ranking import observers
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.rendering import well_formed

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar
 
 from secondpass.asking.scheduler import PartialList, PartialScores, scoring_deadline_error
-from secondpass.effects import ListScores
 from secondpass.errors import MethodError, with_article
+from secondpass.questions import ListScores
 from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_pieces, to_span
 from secondpass.settings import counted
 from secondpass.types import Issue

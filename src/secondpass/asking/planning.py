@@ -13,19 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from secondpass.asking.life_cycle import runnable
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Judgement,
-    Left,
-    Method,
-    Plan,
-    RawScores,
-    Score,
-    Task,
-)
+from secondpass.effects import Ask, Judgement, Left, Method, Plan, Score, Task
 from secondpass.errors import BudgetError, DeadlineError, InputError, MethodError
 from secondpass.limits import Limits, Prices
+from secondpass.questions import Answer, RawScores
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage

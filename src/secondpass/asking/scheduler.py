@@ -13,8 +13,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
 from secondpass.concurrency.turns import Sharing
-from secondpass.effects import Answer, Ask, ListScores, Plan, RawScores, Score
+from secondpass.effects import Ask, Plan, Score
 from secondpass.errors import DeadlineError, MethodError, reraise_exit, with_article
+from secondpass.questions import Answer, ListScores, RawScores
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import Operation

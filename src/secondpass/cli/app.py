@@ -42,7 +42,7 @@ GROUPS = {
         "config": "secondpass.cli.commands.config:config_app",
         "schema": "secondpass.cli.commands.config:schema",
         "doctor": "secondpass.cli.commands.doctor:doctor",
-        "export": "secondpass_server.cli.export:export",
+        "export": "secondpass.cli.commands.export:export",
     },
 }
 """Module and function of each subcommand, as the help groups them.

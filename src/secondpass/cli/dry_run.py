@@ -8,13 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from secondpass.asking.planning import Expected, merged, total
-from secondpass.cli.console import (
-    info,
-    on_terminal,
-    one_line,
-    print_json,
-    result_console,
-)
+from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
 from secondpass.cli.tables import plain_table
 from secondpass.reranker import Reranker
 from secondpass.settings import counted

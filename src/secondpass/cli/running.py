@@ -22,7 +22,7 @@ from typer.exceptions import TyperException
 from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
 from secondpass.errors import SecondPassError
 from secondpass.settings import describe
-from secondpass.settings.shared import reworded
+from secondpass.settings.messages import reworded
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from secondpass.effects import LLM, Completion, Prompt, Turn
 from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
+from secondpass.questions import LLM, Completion, Prompt, Turn
 from secondpass.settings import Nested, definition, describe, registry
 
 __all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "has_logprobs", "to_llm"]

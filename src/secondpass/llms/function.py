@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.concurrency.threads import in_task_of, in_thread_of, with_timeout
-from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.limits import PRICES, Prices
+from secondpass.questions import Completion, Prompt
 from secondpass.settings import built, configurable
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import (
@@ -20,6 +19,7 @@ from secondpass.llms.provider import (
     joined,
     token_logprobs,
 )
+from secondpass.questions import Completion, Prompt
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import PRICES, Prices
 from secondpass.prompts.replies.first_token import is_answered
 from secondpass.prompts.replies.thinking import answer_start
+from secondpass.questions import Completion, Prompt
 from secondpass.ranking.scoring import to_float
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.diagnosis import Sent

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
+from secondpass.effects import Task
 from secondpass.errors import MethodError, reraise_exit, with_article
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
-from secondpass.questions import Recall, cut_evenly, estimate_tokens
+from secondpass.questions import (
+    LLM,
+    Estimate,
+    Prompt,
+    Question,
+    Recall,
+    Turn,
+    cut_evenly,
+    estimate_tokens,
+)
 
 T = TypeVar("T")
 

@@ -13,13 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass.errors import (
-    ConfigurationError,
-    MethodError,
-    Problem,
-    reraise_exit,
-    with_article,
-)
+from secondpass.errors import ConfigurationError, MethodError, Problem, reraise_exit, with_article
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
 from secondpass.questions import cut

@@ -12,9 +12,10 @@ from typing import Any
 
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import Sharing
-from secondpass.effects import Call, Completion, Estimate, Judgement, Left, Method
+from secondpass.effects import Call, Judgement, Left, Method
 from secondpass.errors import BudgetError, MethodError
 from secondpass.limits import Limits, Prices
+from secondpass.questions import Completion, Estimate
 from secondpass.ranking import observers
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.observers import MethodOperation, Operation

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from itertools import chain
 from typing import Any
 
-from secondpass.effects import Call, Judgement, Method, Plan, Span
+from secondpass.effects import Call, Judgement, Method, Plan
 from secondpass.errors import MethodError, reraise_exit
+from secondpass.questions import Span
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities

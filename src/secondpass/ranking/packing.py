@@ -15,8 +15,8 @@ from itertools import groupby
 from math import isfinite
 from typing import Any, Literal, TypeAlias
 
-from secondpass.effects import Span
 from secondpass.errors import InputError
+from secondpass.questions import Span
 from secondpass.ranking.ordering import LostInTheMiddle
 from secondpass.ranking.rendering import is_blank
 from secondpass.settings import describe

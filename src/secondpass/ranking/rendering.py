@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Span
 from secondpass.errors import reraise_exit
-from secondpass.questions import joined, sliced
+from secondpass.questions import Span, joined, sliced
 from secondpass.ranking.candidates import field_value
 from secondpass.settings import configurable, nested
 from secondpass.types import Candidate, Piece

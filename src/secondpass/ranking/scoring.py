@@ -10,14 +10,9 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, TypeVar, get_args
 
-from secondpass.effects import Judgement, Method, Plan, Score, Scorer, Span, Task
-from secondpass.errors import (
-    ConfigurationError,
-    MethodError,
-    Problem,
-    reraise_exit,
-    with_article,
-)
+from secondpass.effects import Judgement, Method, Plan, Score, Task
+from secondpass.errors import ConfigurationError, MethodError, Problem, reraise_exit, with_article
+from secondpass.questions import Scorer, Span
 from secondpass.settings import counted, describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from secondpass.effects import Judgement, Method, Plan, Score, Span, Task, Windows
+from secondpass.effects import Judgement, Method, Plan, Score, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
-from secondpass.questions import affixes
+from secondpass.questions import Span, Windows, affixes
 from secondpass.ranking.methods import converted, judged
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import configurable, nested

@@ -15,19 +15,20 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from secondpass.concurrency.lazy import Lazy
+from secondpass.concurrency.sharing import shared
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
 from secondpass.ranking.blending import sigmoid
-from secondpass.scorers.engines import choice
-from secondpass.scorers.engines.facts import read_facts
-from secondpass.scorers.engines.lists import ListEngine
-from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
-from secondpass.scorers.engines.score_cache import ScoreCache, check_cache, namespace, pair_keys
-from secondpass.scorers.engines.sharing import shared
-from secondpass.scorers.engines.torch_pairs import INSTRUCTION
-from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
-from secondpass.scorers.hub import check_token, source_of
-from secondpass.scorers.recognition import recognise
+from secondpass.scorers import choice
+from secondpass.scorers.batching.lists import ListEngine
+from secondpass.scorers.batching.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.families.descriptions import FAMILIES, FAMILY_SETTING
+from secondpass.scorers.families.recognition import recognise
+from secondpass.scorers.hub.facts import read_facts
+from secondpass.scorers.hub.model import check_token, source_of
+from secondpass.scorers.torch.pairs import INSTRUCTION
 from secondpass.settings import SECRET, Variables, configurable
+from secondpass.storage.digests import namespace
+from secondpass.storage.score_cache import ScoreCache, check_cache, pair_keys
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ class CrossEncoderScorer:
     """Scores pairs with a cross-encoder, loaded on first use.
 
     Supports sequence classifiers with one label, and by torch all families of rerankers that are
-    described (:mod:`secondpass.scorers.families`): with heads or modules, causal and sequence to
-    sequence models that answer, models that read a list, of late interaction, and encoders of
-    single texts. A model that no description fits, or without all weights that its scores need, is
-    refused.
+    described (:mod:`secondpass.scorers.families.descriptions`): with heads or modules, causal and
+    sequence to sequence models that answer, models that read a list, of late interaction, and
+    encoders of single texts. A model that no description fits, or without all weights that its
+    scores need, is refused.
 
     Args:
         model: a name on the Hugging Face hub, or a local folder.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 from secondpass.ranking import english
-from secondpass.scorers.embedding import EmbeddingScorer
-from secondpass.scorers.encoder import Encoder
-from secondpass.scorers.minilm import MODEL_NAME, MiniLM
-from secondpass.scorers.similarity import Match, list_scores
+from secondpass.scorers.embedding.encoder import Encoder
+from secondpass.scorers.embedding.minilm import MODEL_NAME, MiniLM
+from secondpass.scorers.embedding.scorer import EmbeddingScorer
+from secondpass.scorers.embedding.similarity import Match, list_scores
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from secondpass.scorers.e5 import MultilingualE5
-from secondpass.scorers.embedding import EmbeddingScorer
-from secondpass.scorers.encoder import Encoder
+from secondpass.scorers.embedding.e5 import MultilingualE5
+from secondpass.scorers.embedding.encoder import Encoder
+from secondpass.scorers.embedding.scorer import EmbeddingScorer
 from secondpass.settings import configurable
 
 

@@ -14,8 +14,8 @@ from secondpass.concurrency.lazy import require
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
-from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
+from secondpass.questions import Completion
 from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
 from secondpass.services.http import RECEIVED
 from secondpass.services.network import client_problem, proxy_for, split

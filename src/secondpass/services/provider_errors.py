@@ -19,11 +19,7 @@ from typing import Any
 
 from secondpass.errors import LLMError, causes
 from secondpass.services.diagnosis import Sent, codes, words
-from secondpass.services.http import (
-    RedirectedError,
-    ResponseTooLongError,
-    UnreadableResponseError,
-)
+from secondpass.services.http import RedirectedError, ResponseTooLongError, UnreadableResponseError
 from secondpass.services.network import certificates, explanation, proxy_for, unread_certificates
 from secondpass.services.throttle import LONGEST, reset_seconds
 

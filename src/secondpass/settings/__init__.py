@@ -1,12 +1,6 @@
 """Settings: the same validation for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.messages import (
-    COMING_FROM,
-    counted,
-    describe,
-    hint_elsewhere,
-    suggestion,
-)
+from secondpass.settings.messages import COMING_FROM, counted, describe, hint_elsewhere, suggestion
 from secondpass.settings.secrets import (
     SECRET,
     OptionalVariables,

@@ -14,10 +14,11 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from secondpass.asking.life_cycle import call_if_present
-from secondpass.effects import LLM, Answer, Ask, Call, Judgement, Plan, Question, Service
+from secondpass.effects import Ask, Call, Judgement, Plan
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
 from secondpass.prompts.template import Prompting
+from secondpass.questions import LLM, Answer, Question, Service
 from secondpass.types import Issue
 
 T = TypeVar("T")

@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.asking.life_cycle import call_if_present, close_all
-from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
+from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.questions import LLM, Span
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.methods import (
     INSTRUCTION_NOT_USED,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import LLM, Judgement, Plan, Prompt, Question, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -23,6 +23,7 @@ from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.questions import LLM, Prompt, Question
 from secondpass.ranking.scoring import equal_scores
 from secondpass.settings import built, configurable
 from secondpass.strategies.base import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from secondpass.effects import LLM, Answer, Judgement, Plan, Prompt, Question, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError
 from secondpass.limits import Prices
 from secondpass.prompts.labels import LabelKind
@@ -16,6 +16,7 @@ from secondpass.prompts.replies.base import Order, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
 from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
+from secondpass.questions import LLM, Answer, Prompt, Question
 from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned, why_missing
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import DegradedBy, ScoreKind

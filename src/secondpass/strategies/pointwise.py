@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Completion, Judgement, Plan, Prompt, Question, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, Problem, ReplyError
 from secondpass.llms import LLM_SETTING, has_logprobs
 from secondpass.prompts.labels import Labels
@@ -24,6 +24,7 @@ from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.questions import LLM, Completion, Prompt, Question
 from secondpass.ranking.scoring import equal_scores
 from secondpass.settings import built, configurable
 from secondpass.strategies.base import (

@@ -22,8 +22,9 @@ from itertools import islice
 from statistics import fmean, median_low
 from typing import Any, TypeVar
 
-from secondpass.effects import Answer, Ask, Call, Judgement, Left, Plan, Task
+from secondpass.effects import Ask, Call, Judgement, Left, Plan, Task
 from secondpass.errors import MethodError
+from secondpass.questions import Answer
 from secondpass.strategies.base import IssueCollector
 
 T = TypeVar("T")

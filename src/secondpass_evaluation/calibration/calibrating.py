@@ -9,19 +9,14 @@ from os import PathLike
 from typing import Any, get_args
 
 from secondpass import InputError, NotSerializableError, Ranking, Reranker
-from secondpass.formats.shared import check_numbers
-from secondpass.ranking.shared import (
-    Fit,
-    Floor,
-    FloorOn,
-    Per,
-    asks,
-    identity,
-    precision_of,
-    rerank_scores_alone,
-)
+from secondpass.extend import Fit, Floor
+from secondpass.formats.errors import check_numbers
+from secondpass.ranking.floors import FloorOn, Per
+from secondpass.ranking.methods import asks, identity, precision_of
+from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.settings import changed, counted, describe
-from secondpass.settings.shared import dump_settings, read
+from secondpass.settings.loading import read
+from secondpass.settings.registry import dump_settings
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept, threshold
 from secondpass_evaluation.calibration.mapping import fit_probabilities

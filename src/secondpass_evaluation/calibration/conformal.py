@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from secondpass.ranking.shared import Per
+from secondpass.ranking.floors import Per
 
 if TYPE_CHECKING:
     import numpy as np

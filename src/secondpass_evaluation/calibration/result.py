@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import NotSerializableError, Problem, __version__
-from secondpass.ranking.shared import Fit, Floor, Probabilities
+from secondpass.extend import Fit, Floor, Probabilities
 from secondpass.settings import counted
-from secondpass.settings.shared import dump_settings
+from secondpass.settings.registry import dump_settings
 from secondpass_evaluation.calibration.conformal import highest_share
 from secondpass_evaluation.calibration.mapping import MappingFit
 from secondpass_evaluation.provenance import write_config

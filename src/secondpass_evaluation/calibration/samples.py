@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass import InputError, Ranked, Ranking, Report
-from secondpass.ranking.shared import FloorOn, Per
+from secondpass.ranking.floors import FloorOn, Per
 from secondpass.settings import counted
 from secondpass_evaluation.calibration.conformal import fewest, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from secondpass.cli.shared import (
-    RerankerOptions,
-    grouped,
-    info,
-    print_json,
-    print_yaml,
-    progress_bars,
-    result_console,
-)
+from secondpass.cli.console import info, print_json, print_yaml, result_console
+from secondpass.cli.options import RerankerOptions, grouped
+from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.text import Text
 
-from secondpass.cli.shared import (
-    USAGE_ERROR,
-    AsJson,
-    fail,
-    info,
-    one_line,
-    plain_table,
-    print_json,
-    result_console,
-)
+from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, result_console
+from secondpass.cli.options import AsJson
+from secondpass.cli.tables import plain_table
 from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from secondpass.asking.shared import Expected, total
-from secondpass.cli.shared import (
+from secondpass.asking.planning import Expected, total
+from secondpass.cli.console import info, on_terminal, one_line, print_json, warn
+from secondpass.cli.dry_run import (
     NOTE,
     TOKENS,
-    info,
-    on_terminal,
-    one_line,
-    print_json,
     print_use_table,
     shown_tokens,
     total_record,
     use_record,
-    warn,
 )
 from secondpass.settings import counted
 from secondpass_evaluation.dry_run import ExpectedComparison

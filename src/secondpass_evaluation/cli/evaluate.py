@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.shared import (
-    ERROR,
-    USAGE_ERROR,
-    DryRun,
-    Set,
-    complete_preset,
-    fail,
-    grouped,
-    info,
-    on_terminal,
-    print_json,
-    progress_bars,
-    warn,
-)
-from secondpass.formats.shared import FormatError
+from secondpass.cli.console import ERROR, USAGE_ERROR, fail, info, on_terminal, print_json, warn
+from secondpass.cli.options import DryRun, Set, complete_preset, grouped
+from secondpass.cli.progress import progress_bars
+from secondpass.formats.errors import FormatError
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     STAGES,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.shared import fail, one_line, write
+from secondpass.cli.console import fail, one_line, write
 from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 
@@ -37,7 +37,8 @@ def example(
     All texts are invented.
     """
     check_installed("secondpass example")
-    from secondpass.formats.shared import to_json, write_lines
+    from secondpass.formats import to_json
+    from secondpass.formats.lines import write_lines
     from secondpass_evaluation.reading import read_corpus
     from secondpass_evaluation.search.retrieval import HybridRetriever
 

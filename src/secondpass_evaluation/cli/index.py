@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secondpass import Candidate, Reranker, Stored
-from secondpass.cli.shared import (
-    AsJson,
-    check_usage,
-    info,
-    one_line,
-    print_json,
-    progress_bars,
-    warn,
-    write,
-)
+from secondpass.cli.console import check_usage, info, one_line, print_json, warn, write
+from secondpass.cli.options import AsJson
+from secondpass.cli.progress import progress_bars
 from secondpass.config import preset
 from secondpass.settings import counted
 from secondpass.types import Progress

@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.text import Text
 
-from secondpass.asking.shared import Expected
-from secondpass.cli.shared import (
+from secondpass.asking.planning import Expected
+from secondpass.cli.console import (
     USAGE_ERROR,
-    DryRun,
-    RerankerOptions,
     escaped,
     fail,
-    grouped,
     info,
-    load_for,
     message_console,
     one_line,
     print_json,
-    progress_bars,
     warn,
     write,
 )
+from secondpass.cli.options import DryRun, RerankerOptions, grouped, load_for
+from secondpass.cli.progress import progress_bars
 from secondpass.config import load
-from secondpass.ranking.shared import asks
+from secondpass.ranking.methods import asks
 from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
@@ -282,7 +279,7 @@ def folder_journal(
 
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
     """Read the queries and what is searched for them; a suite without judgements."""
-    from secondpass.formats.shared import find_file
+    from secondpass.formats.files import find_file
     from secondpass_evaluation.loading import (
         candidates_of_run,
         passages_of,

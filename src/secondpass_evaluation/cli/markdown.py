@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, MarkdownElement, TableElement
 
-from secondpass.cli.shared import FittedTable
+from secondpass.cli.tables import FittedTable
 
 
 class _Table(TableElement):

@@ -15,51 +15,46 @@ import typer
 from rich.text import Text
 
 from secondpass import Candidate, Ranking, Report, Request, Reranker
-from secondpass.cli.shared import (
-    AsJson,
-    DryRun,
-    Explain,
-    FittedTable,
-    Instruction,
-    MonitorFolder,
-    Order,
-    RerankerOptions,
+from secondpass.cli.console import (
     check_usage,
     decode_argument,
     escaped,
     excerpt,
-    explained,
     fail,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+    warn,
+)
+from secondpass.cli.dry_run import print_dry_run
+from secondpass.cli.options import (
+    AsJson,
+    DryRun,
+    Explain,
+    Instruction,
+    MonitorFolder,
+    Order,
+    RerankerOptions,
     grouped,
     load_for,
     monitored,
-    on_terminal,
-    one_line,
     overridden,
     parse_order,
-    print_dry_run,
-    print_json,
-    progress_bars,
-    result_console,
-    warn,
     with_depth,
 )
-from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rankings import explained
+from secondpass.cli.tables import FittedTable
+from secondpass.ranking.explanations import Explanation
+from secondpass.ranking.methods import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
 from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
-from secondpass_evaluation.cli.suite_options import (
-    PassageSize,
-    RerankTopN,
-    StaleOk,
-)
+from secondpass_evaluation.cli.suite_options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
-from secondpass_evaluation.search.embedders import (
-    MODELS,
-    CorpusEmbedder,
-    EmbeddedEmbedder,
-)
+from secondpass_evaluation.search.embedders import MODELS, CorpusEmbedder, EmbeddedEmbedder
 from secondpass_evaluation.search.index import Index, index_model, model_of
 from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode

@@ -9,16 +9,9 @@ from typing import Annotated
 import typer
 
 from secondpass import Reranker
-from secondpass.cli.shared import (
-    AsJson,
-    RerankerOptions,
-    fail,
-    grouped,
-    one_line,
-    print_json,
-    progress_bars,
-    write,
-)
+from secondpass.cli.console import fail, one_line, print_json, write
+from secondpass.cli.options import AsJson, RerankerOptions, grouped
+from secondpass.cli.progress import progress_bars
 from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped

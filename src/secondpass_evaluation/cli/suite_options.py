@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.cli.shared import (
+from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
-    AsJson,
-    configuration,
     fail,
     info,
     on_terminal,
     result_console,
-    with_depth,
     write,
 )
+from secondpass.cli.options import AsJson, configuration, with_depth
 from secondpass.config import preset_names, resolve
 from secondpass.types import Progress
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.shared import (
-    USAGE_ERROR,
-    fail,
-    grouped,
-    info,
-    print_json,
-    progress_bars,
-)
+from secondpass.cli.console import USAGE_ERROR, fail, info, print_json
+from secondpass.cli.options import grouped
+from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -220,8 +215,8 @@ def _specs(tried: list[str] | None) -> dict[str, Any]:
 
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
-    from secondpass.formats.shared import write_lines
-    from secondpass.ranking.shared import well_formed
+    from secondpass.formats.lines import write_lines
+    from secondpass.ranking.rendering import well_formed
 
     written = []
     if into is not None and tuning.config is not None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from secondpass import Candidate, ConfigurationError, InputError
-from secondpass.formats.shared import AnyPath, check_field, read_json_lines
-from secondpass.ranking.shared import well_formed
+from secondpass.formats.lines import AnyPath, check_field, read_json_lines
+from secondpass.ranking.rendering import well_formed
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (

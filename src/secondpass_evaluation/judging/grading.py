@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
-from secondpass.effects import LLM
-from secondpass.settings.shared import names
+from secondpass.questions import LLM
+from secondpass.settings.registry import names
 from secondpass_evaluation.rerankers import Spec
 
 Grader: TypeAlias = Spec | LLM | Callable[..., Any]

@@ -10,9 +10,10 @@ from itertools import islice
 from pathlib import Path
 
 from secondpass import Candidate, CandidateLike, InputError, Ranking
-from secondpass.asking.shared import Expected
-from secondpass.formats.shared import AnyPath, check_numbers, write_lines
-from secondpass.ranking.shared import well_formed
+from secondpass.asking.planning import Expected
+from secondpass.formats.errors import check_numbers
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.ranking.rendering import well_formed
 from secondpass.settings import counted, describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import timestamp

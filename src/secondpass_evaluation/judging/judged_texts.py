@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from secondpass import Candidate
-from secondpass.formats.shared import AnyPath, FormatError, write_lines
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import AnyPath, write_lines
 from secondpass_evaluation.judging.labels import beside
 from secondpass_evaluation.reading import Qrels, file_of
 

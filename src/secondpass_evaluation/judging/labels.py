@@ -15,13 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import InputError
-from secondpass.formats.shared import (
-    AnyPath,
-    FormatError,
-    open_locked,
-    uncompressed_name,
-    write_lines,
-)
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import open_locked, uncompressed_name
+from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.settings import counted
 from secondpass_evaluation.reading import Qrels, read_qrels
 from secondpass_evaluation.significance import fewest_queries

@@ -15,7 +15,7 @@ from typing import Any
 
 from secondpass.markup import clean
 from secondpass.settings import counted
-from secondpass.settings.shared import with_hidden_keys
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.report import charts, svg
 from secondpass_evaluation.report.tables import settings_table, tables
 from secondpass_evaluation.report.text import (

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass import Candidate, InputError
-from secondpass.formats.shared import AnyPath, find_file
-from secondpass.ranking.shared import split
+from secondpass.formats.files import find_file
+from secondpass.formats.lines import AnyPath
+from secondpass.ranking.windows import split
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.reading import read_corpus

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from secondpass.scorers.encoder import Encoder
+    from secondpass.scorers.embedding.encoder import Encoder
 
 _BATCH, _BATCH_CHARACTERS = 64, 12_000
 """Texts and characters per call: less than a second on two cores, for regular progress reports."""
@@ -167,9 +167,9 @@ def embedder_of(name: str) -> EmbeddedEmbedder | None:
 
 def _encoder(model: Model) -> type[Encoder]:
     if model == "embedded":
-        from secondpass.scorers.minilm import MiniLM
+        from secondpass.scorers.embedding.minilm import MiniLM
 
         return MiniLM
-    from secondpass.scorers.e5 import MultilingualE5
+    from secondpass.scorers.embedding.e5 import MultilingualE5
 
     return MultilingualE5

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
-from secondpass.formats.shared import AnyPath
-from secondpass.ranking.shared import WORDS_VERSION
+from secondpass.formats.lines import AnyPath
+from secondpass.ranking.words import WORDS_VERSION
 from secondpass.settings import counted
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
 from secondpass import Candidate
-from secondpass.formats.shared import atomic_write, flush_file, flush_folder, lock
+from secondpass.extend import atomic_write
+from secondpass.formats.files import flush_file, flush_folder, lock
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass_evaluation.search.embedders import embedder_of

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass import InputError
-from secondpass.formats.shared import AnyPath
-from secondpass.ranking.shared import WORDS_VERSION, kind_of
+from secondpass.formats.lines import AnyPath
+from secondpass.ranking.candidates import kind_of
+from secondpass.ranking.words import WORDS_VERSION
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import (

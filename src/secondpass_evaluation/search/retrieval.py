@@ -16,8 +16,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError, fuse
-from secondpass.formats.shared import check_numbers
-from secondpass.ranking.shared import Rendering, split_words, to_candidates
+from secondpass.extend import Rendering
+from secondpass.formats.errors import check_numbers
+from secondpass.ranking.candidates import to_candidates
+from secondpass.ranking.words import split_words
 from secondpass.settings import describe
 from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query
 

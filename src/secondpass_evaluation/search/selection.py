@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from secondpass import InputError
-from secondpass.formats.shared import AnyPath
+from secondpass.formats.lines import AnyPath
 from secondpass.settings import describe
 
 MANIFEST = "secondpass-index.json"

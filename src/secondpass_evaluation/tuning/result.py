@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.formats.shared import AnyPath
-from secondpass.ranking.shared import Blend
+from secondpass.extend import Blend
+from secondpass.formats.lines import AnyPath
 from secondpass.settings import counted
-from secondpass.settings.shared import with_hidden_keys
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.reading import Run
 from secondpass_evaluation.report import page

@@ -11,7 +11,8 @@ from typing import Any
 
 from secondpass import ModelLoadError, NotSerializableError, Ranking, Reranker, SecondPassError
 from secondpass.config import load, preset_names
-from secondpass.ranking.shared import Blend, scores_alone
+from secondpass.extend import Blend
+from secondpass.ranking.scoring import scores_alone
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, unique_name

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass import InputError
-from secondpass.asking.shared import close_all
-from secondpass.formats.shared import check_numbers
+from secondpass.asking.life_cycle import close_all
+from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.shared import grouped, info
+from secondpass.cli.console import info
+from secondpass.cli.options import grouped
 from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels
 from secondpass_server.mcp import check_installed
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from secondpass.cli.shared import USAGE_ERROR, Set, complete_preset, configuration, fail
+from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.cli.options import Set, complete_preset, configuration
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")]
 

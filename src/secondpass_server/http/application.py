@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from secondpass import Reranker
-from secondpass.ranking.shared import log, log_exception
+from secondpass.ranking.diagnostics import log, log_exception
 from secondpass_server.http.admission import Admission
 from secondpass_server.http.bodies import (
     CLOSE,

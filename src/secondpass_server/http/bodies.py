@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
-from secondpass.formats.shared import finite_float
+from secondpass.formats.lines import finite_float
 from secondpass_server.http.admission import Slot
 from secondpass_server.http.errors import ClientGoneError, RequestError
 from secondpass_server.http.settings import ServerSettings

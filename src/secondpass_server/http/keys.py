@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from secondpass import ConfigurationError
-from secondpass.ranking.shared import log
+from secondpass.ranking.diagnostics import log
 from secondpass.settings import variable, variables
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.settings import ServerSettings

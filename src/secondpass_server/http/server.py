@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from secondpass import ConfigurationError
-from secondpass.ranking.shared import log, log_exception
+from secondpass.ranking.diagnostics import log, log_exception
 from secondpass.settings import changed
 from secondpass_server.http.application import create_app
 from secondpass_server.http.metrics import Metrics

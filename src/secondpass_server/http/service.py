@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError, SecondPassError
-from secondpass.adapters.shared import served_scores, without_messages
-from secondpass.asking.shared import aclose_all
+from secondpass.adapters.redaction import without_messages
+from secondpass.adapters.scores import served_scores
+from secondpass.asking.life_cycle import aclose_all
 from secondpass.concurrency.threads import retrieve_exception
-from secondpass.ranking.shared import CallOptions, log, log_exception, log_issues
+from secondpass.ranking.diagnostics import log, log_exception, log_issues
+from secondpass.ranking.options import CallOptions
 from secondpass.settings import suggestion
 from secondpass.types import Report
 from secondpass_server.http.errors import ClientGoneError, IncompleteError, RequestError

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from secondpass import Ranking
-from secondpass.adapters.shared import ScoreRule
+from secondpass.adapters.scores import ScoreRule
 from secondpass_server.http.errors import RequestError, TooManyTextsError
 from secondpass_server.http.fields import Fields, RerankRequest
 

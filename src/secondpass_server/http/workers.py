@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
-from secondpass.ranking.shared import log
+from secondpass.ranking.diagnostics import log
 from secondpass_server.http.metrics import FOLDER_VARIABLE
 from secondpass_server.http.server import Plan, deferred_sigterm, run
 

@@ -25,11 +25,12 @@ from secondpass import (
     SecondPassError,
     __version__,
 )
-from secondpass.adapters.shared import without_messages
-from secondpass.asking.shared import aclose_all
-from secondpass.ranking.shared import CallOptions, log_exception, log_issues
+from secondpass.adapters.redaction import without_messages
+from secondpass.asking.life_cycle import aclose_all
+from secondpass.ranking.diagnostics import log_exception, log_issues
+from secondpass.ranking.options import CallOptions
 from secondpass.settings import suggestion
-from secondpass.settings.shared import reworded
+from secondpass.settings.messages import reworded
 
 
 class Document(BaseModel):

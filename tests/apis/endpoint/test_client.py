@@ -8,7 +8,8 @@ import pytest
 from fakes import task_of
 from secondpass.apis import method as module
 from secondpass.apis.batches import BatchRefusedError
-from secondpass.apis.endpoint import Endpoint, Pairs
+from secondpass.apis.endpoint import Endpoint
+from secondpass.apis.wire import Pairs
 from secondpass.errors import LLMError
 from secondpass.services.diagnosis import Sent
 

@@ -9,9 +9,10 @@ from scripted_services import BUSY, DOWN, NOT_INSTALLED, ScriptedService, ask_al
 from secondpass import ConfigurationError, Reranker
 from secondpass.asking.dispatch import ask
 from secondpass.asking.gate import Gate
-from secondpass.effects import Ask, Completion
+from secondpass.effects import Ask
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Prices
+from secondpass.questions import Completion
 from secondpass.ranking.ledger import Ledger
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded

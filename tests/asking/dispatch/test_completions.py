@@ -7,7 +7,7 @@ import pytest
 
 from scripted_services import ScriptedService, ask_all, question
 from secondpass.asking.dispatch import validated
-from secondpass.effects import Completion
+from secondpass.questions import Completion
 
 INVALID = {
     "bytes": (b"yes", "the model returned a bytes, not a Completion"),

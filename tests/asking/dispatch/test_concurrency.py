@@ -9,7 +9,7 @@ import pytest
 from fakes import Model, graded, numbered, ranked, shown_in
 from scripted_services import ScriptedService, ask_all, question, ranked_by
 from secondpass import Reranker
-from secondpass.effects import Completion
+from secondpass.questions import Completion
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 

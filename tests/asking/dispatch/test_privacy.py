@@ -5,7 +5,7 @@ import pytest
 from fakes import Model, always, graded, judge
 from scripted_services import ranked_by
 from secondpass import Reranker
-from secondpass.effects import Completion
+from secondpass.questions import Completion
 from secondpass.strategies.graded import Graded
 
 SECRETS = ("sk-secret-key", "wombats", "burrow", "the reply said")

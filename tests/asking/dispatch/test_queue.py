@@ -10,8 +10,9 @@ import pytest
 from scripted_services import ScriptedService, after, ask_all, question
 from secondpass.asking.dispatch import ask
 from secondpass.asking.gate import Gate
-from secondpass.effects import Ask, Completion
+from secondpass.effects import Ask
 from secondpass.limits import Limits
+from secondpass.questions import Completion
 from secondpass.ranking.ledger import Ledger
 from secondpass.services.throttle import Throttle, throttle_of
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scripted_services import ScriptedService, ask_all, question, rejecting
-from secondpass.effects import Prompt, Turn
 from secondpass.errors import ReplyError
+from secondpass.questions import Prompt, Turn
 
 
 def test_repair_quotes_reply_and_reason():

@@ -8,8 +8,9 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.effects import Judgement, ListScores
+from secondpass.effects import Judgement
 from secondpass.errors import InputError, NotSerializableError
+from secondpass.questions import ListScores
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite

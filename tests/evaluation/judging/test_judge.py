@@ -12,7 +12,7 @@ from reports import without
 from secondpass import Candidate, Reranker
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.errors import FormatError
-from secondpass.llms import Prices
+from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Journal, compare, judge, load_suite, make_suite, write_qrels

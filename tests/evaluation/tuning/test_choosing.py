@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from secondpass_evaluation.tuning.result import Variant
 from secondpass_evaluation.tuning.selection import Held, Selection
-from secondpass_evaluation.tuning.trials import Attempt, Variant
+from secondpass_evaluation.tuning.trials import Attempt
 from secondpass_evaluation.tuning.tuning import _more, choose, keep_within
 from tuning_suites import LAST
 

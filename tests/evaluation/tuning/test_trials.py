@@ -6,14 +6,8 @@ import pytest
 
 from secondpass import Candidate, Reranker
 from secondpass.ranking.blending import Blend
-from secondpass_evaluation.tuning.trials import (
-    INSTALLED,
-    Attempt,
-    Variant,
-    bare,
-    named,
-    prepare,
-)
+from secondpass_evaluation.tuning.result import Variant
+from secondpass_evaluation.tuning.trials import INSTALLED, Attempt, bare, named, prepare
 
 LLM = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}
 GRADED = {"type": "graded", "llm": LLM}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.replies.first_token import is_answered, word_probabilities
+from secondpass.questions import Completion
 
 WORDS = ("Yes", "No")
 

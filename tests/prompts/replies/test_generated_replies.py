@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from reply_cases import ORDERS, SCORES
 from sampling import examples
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order
+from secondpass.questions import Completion
 
 NAMES = ["k4t", "b2c", "z9x", "d7f", "m3p"]
 AROUND = [

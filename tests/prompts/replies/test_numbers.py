@@ -3,11 +3,11 @@
 import pytest
 
 from reply_cases import BASE_1, CUT_REPLIES, FROM_1, NONE, OPAQUE, RANGE, SCORES, check, scores_of
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores, read_scores
 from secondpass.prompts.replies.permutation import read_order
+from secondpass.questions import Completion
 
 
 @pytest.mark.parametrize(("reply", "expected"), SCORES.values(), ids=SCORES)

@@ -19,10 +19,10 @@ from reply_cases import (
     check,
     order_of,
 )
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.permutation import read_ranked
+from secondpass.questions import Completion
 
 
 @pytest.mark.parametrize(("reply", "expected"), ORDERS.values(), ids=ORDERS)

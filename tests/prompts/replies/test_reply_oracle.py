@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order, read_ranked
+from secondpass.questions import Completion
 
 REFUSE = "refuse"
 SLACK = 1e-4

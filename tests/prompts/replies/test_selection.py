@@ -17,12 +17,12 @@ from reply_cases import (
     order_of,
     scores_of,
 )
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.json_text import JsonObject
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.selection import number_in
+from secondpass.questions import Completion
 
 INDICES = '{"1": 3, "2": 9, "3": 5}'
 

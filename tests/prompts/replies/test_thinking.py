@@ -18,15 +18,11 @@ from reply_cases import (
     scores_of,
 )
 from reply_marks import MARKS
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.permutation import read_ranked
-from secondpass.prompts.replies.thinking import (
-    MAX_LENGTH,
-    answer_start,
-    split_reply,
-)
+from secondpass.prompts.replies.thinking import MAX_LENGTH, answer_start, split_reply
+from secondpass.questions import Completion
 
 DRAFT = '{"k4t": 1, "b2c": 1, "z9x": 1}'
 

@@ -8,7 +8,7 @@ import pytest
 from fakes import ByTable, InOrder
 from rotation import rotated
 from secondpass import Candidate, Reranker
-from secondpass.effects import ListScores
+from secondpass.questions import ListScores
 
 APIS = "cohere jina voyage mixedbread tei vllm infinity llama_cpp".split()
 PASSAGES = [f"passage {number}" for number in range(50)]

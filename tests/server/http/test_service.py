@@ -10,8 +10,8 @@ import pytest
 from fakes import Answering, ByTable, InOrder, raising
 from raw_http import request, until
 from secondpass import ConfigurationError, Issue, Reranker
-from secondpass.effects import ListScores
 from secondpass.errors import MethodError, ModelLoadError
+from secondpass.questions import ListScores
 from secondpass_server.http import service
 from secondpass_server.http.application import create_app
 from secondpass_server.http.errors import RequestError

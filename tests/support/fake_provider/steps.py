@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fake_provider.logprobs import with_logprobs
-from fake_provider.replies import (
-    by_number,
-    envelope,
-    good_tokens,
-    rerank_envelope,
-    rerank_rows,
-)
+from fake_provider.replies import by_number, envelope, good_tokens, rerank_envelope, rerank_rows
 from fake_provider.requests import Grade, Pause, Request, Step, Wire
 
 

@@ -27,16 +27,7 @@ from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_objects import (
-    CASTLES,
-    Broken,
-    Result,
-    Way,
-    asking,
-    every_way,
-    numbered,
-    retrieving,
-)
+from haystack_objects import CASTLES, Broken, Result, Way, asking, every_way, numbered, retrieving
 from secondpass import Report, RerankError
 
 

@@ -19,21 +19,14 @@ import typer
 from rich.text import Text
 
 from secondpass import Reranker, __version__
-from secondpass.cli.console import (
-    ERROR,
-    escaped,
-    on_terminal,
-    one_line,
-    print_json,
-    result_console,
-)
+from secondpass.cli.console import ERROR, escaped, on_terminal, one_line, print_json, result_console
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.tables import plain_table
 from secondpass.config import load, preset, preset_names
 from secondpass.errors import ConfigurationError, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.pairs import read_scored_pairs
-from secondpass.scorers.engines.inspection import inspect_model
-from secondpass.scorers.families import FAMILIES
+from secondpass.scorers.families.descriptions import FAMILIES
+from secondpass.scorers.inspection import inspect_model
 from secondpass.services.network import (
     certificates,
     no_proxy,

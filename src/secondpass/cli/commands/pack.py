@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from secondpass.adapters.shared import rerank_grouped
+from secondpass.adapters.grouping import rerank_grouped
 from secondpass.cli.console import check_usage, fail, info, write
 from secondpass.cli.options import (
     AsJson,

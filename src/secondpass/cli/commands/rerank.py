@@ -12,16 +12,8 @@ from typing import Annotated
 import typer
 
 from secondpass import __version__
-from secondpass.adapters.shared import rerank_grouped
-from secondpass.cli.console import (
-    ERROR,
-    check_usage,
-    fail,
-    info,
-    on_terminal,
-    print_error,
-    warn,
-)
+from secondpass.adapters.grouping import rerank_grouped
+from secondpass.cli.console import ERROR, check_usage, fail, info, on_terminal, print_error, warn
 from secondpass.cli.options import (
     AsJson,
     Batch,

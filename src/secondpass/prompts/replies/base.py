@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
-from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, with_article
 from secondpass.prompts.labels import LabelKind, Labels, label_all
+from secondpass.questions import Completion
 from secondpass.types import Candidate
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.replies.thinking import answer_start, split_reply
+from secondpass.questions import Completion
 
 MAX_ALTERNATIVES = 20
 """The most alternatives per token that OpenAI, Google and vLLM report by default."""

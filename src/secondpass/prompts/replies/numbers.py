@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import LabelKind, Labels, plain
 from secondpass.prompts.replies.base import (
@@ -20,6 +19,7 @@ from secondpass.prompts.replies.base import (
 )
 from secondpass.prompts.replies.permutation import check_unknown
 from secondpass.prompts.replies.selection import number_in, only_answer, score_pairs
+from secondpass.questions import Completion
 from secondpass.ranking.scoring import in_range
 
 T = TypeVar("T")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, plain
 from secondpass.prompts.replies.base import ArrayFormat, Order, ReplyFormat
 from secondpass.prompts.replies.selection import check_cut, falling, only_answer, order_rows
 from secondpass.prompts.replies.thinking import ReplyParts, split_reply
+from secondpass.questions import Completion
 
 
 class Permutation(ArrayFormat[Order]):

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, plain
 from secondpass.prompts.replies.json_text import (
@@ -24,7 +23,7 @@ from secondpass.prompts.replies.json_text import (
     parse_whole,
 )
 from secondpass.prompts.replies.thinking import ReplyParts, split_reply
-from secondpass.questions import Span
+from secondpass.questions import Completion, Span
 
 T = TypeVar("T")
 Parse: TypeAlias = Callable[[Any, bool], T | None]

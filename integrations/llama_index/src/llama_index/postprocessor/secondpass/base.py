@@ -27,12 +27,7 @@ from pydantic import BeforeValidator, FieldSerializationInfo
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
-from llama_index.postprocessor.secondpass.events import (
-    Finish,
-    checked_manager,
-    dispatcher,
-    observe,
-)
+from llama_index.postprocessor.secondpass.events import Finish, checked_manager, dispatcher, observe
 from llama_index.postprocessor.secondpass.nodes import (
     candidates,
     checked_nodes,

@@ -12,12 +12,7 @@ from typing import Any, ClassVar, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.components.generators.chat.types import ChatGenerator
 from haystack.core.serialization import component_to_dict
-from haystack.utils import (
-    ComponentDevice,
-    Secret,
-    deserialize_callable,
-    serialize_callable,
-)
+from haystack.utils import ComponentDevice, Secret, deserialize_callable, serialize_callable
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator

@@ -1,0 +1,1 @@
+"""Orders that need scorers."""

@@ -1,0 +1,1 @@
+"""Batches of pairs, which concurrent calls share."""

@@ -1,0 +1,1 @@
+"""Whether a loaded model can be right."""

@@ -1,0 +1,1 @@
+"""Embedding models that packages contain, and scores from their vectors."""

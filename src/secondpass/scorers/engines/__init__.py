@@ -1,1 +1,0 @@
-"""Engines for local models: files, tokens, batches, runtimes, and what scorers share."""

@@ -1,0 +1,1 @@
+"""Families of rerankers: their descriptions, and which one a model is of."""

@@ -1,0 +1,1 @@
+"""Models by name or folder: where they are, and what their JSON files say."""

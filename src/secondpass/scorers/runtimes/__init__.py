@@ -1,0 +1,1 @@
+"""Cross-encoders without torch, on onnxruntime or OpenVINO."""

@@ -1,0 +1,1 @@
+"""Texts as tokens, and what of them a model does not read."""

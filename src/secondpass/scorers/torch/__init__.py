@@ -1,0 +1,1 @@
+"""Models on torch, and whether their files hold what a score needs."""

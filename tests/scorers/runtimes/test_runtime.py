@@ -1,0 +1,113 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from secondpass import ModelLoadError
+from secondpass.scorers.runtimes import runtime as runtimes
+from secondpass.scorers.runtimes.runtime import open_runtime
+
+BACKENDS = ["onnx", "openvino"]
+
+
+@pytest.fixture(scope="module")
+def path(folder):
+    return Path(folder) / "onnx" / "model.onnx"
+
+
+def inputs(rows, tokens):
+    ids = np.arange(rows * tokens, dtype=np.int64).reshape(rows, tokens) % 12
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+
+
+def test_the_backends_agree(path):
+    onnx, openvino = (open_runtime(path, name, precision="exact") for name in BACKENDS)
+    assert onnx.inputs == openvino.inputs == {"input_ids", "attention_mask", "token_type_ids"}
+    for rows, tokens in ((1, 1), (3, 9), (8, 40), (2, 9)):
+        batch = inputs(rows, tokens)
+        assert onnx.run(batch) == pytest.approx(openvino.run(batch), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("fast", "precision", "expected"),
+    [(True, "auto", "bfloat16"), (True, "exact", "float32"), (False, "auto", "float32")],
+)
+def test_bfloat16_only_where_it_is_fast(path, monkeypatch, fast, precision, expected):
+    monkeypatch.setattr(runtimes, "has_fast_bfloat16", lambda: fast)
+    assert open_runtime(path, "openvino", precision=precision).precision == expected
+    assert open_runtime(path, "onnx", precision=precision).precision == "float32"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("content", [b"", b"no model", None])
+def test_files_that_are_no_model(path, tmp_path, backend, content):
+    broken = tmp_path / "model.onnx"
+    broken.write_bytes(path.read_bytes()[:2000] if content is None else content)
+    with pytest.raises(ModelLoadError, match=r"cannot load 'model\.onnx'.*truncated") as caught:
+        open_runtime(broken, backend)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_onnxruntime_collects_no_usage_data(path, tmp_path):
+    """Version 1.31 writes an id of the machine, and an event with its description, on import."""
+    code = """
+import os, sys
+from pathlib import Path
+from secondpass.scorers.runtimes.runtime import open_runtime
+before = dict(os.environ)
+open_runtime(Path(sys.argv[1]), "onnx")
+print(before == dict(os.environ))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "True\n"
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+@pytest.fixture(scope="module")
+def fresh_process(path):
+    """A process that imports OpenVINO, and in which models are closed before Ctrl-C."""
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from secondpass.scorers.runtimes.runtime import import_openvino, open_runtime
+if import_openvino() is sys.modules["openvino"]:
+    print("openvino_telemetry" in sys.modules, flush=True)
+runtimes = [open_runtime(Path(sys.argv[1]), "openvino") for _ in range(4)]
+for at in (0, 1, 0, 0):
+    del runtimes[at]
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    return subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_openvino_sends_no_usage_data(fresh_process):
+    assert fresh_process.stdout.startswith("False\n")
+
+
+def test_ctrl_c_after_models_were_closed(fresh_process):
+    """A plugin of OpenVINO that is destroyed must not leave a freed stack for signals."""
+    assert (fresh_process.returncode, fresh_process.stdout) == (0, "False\ninterrupted\n")
