@@ -36,14 +36,16 @@ from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
 from secondpass.ranking.cost_plan import CostPlan
+from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, inner, place_of
+from secondpass.ranking.methods import METHOD, inner, place_of
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import RENDERING, Rendering
 from secondpass.ranking.result import Ranking
+from secondpass.ranking.stages import FALLBACK, STAGE, Stage
 from secondpass.ranking.terms import TERMS, Term
 from secondpass.ranking.when import WHEN, When
 from secondpass.ranking.windows import PASSAGES, Passages

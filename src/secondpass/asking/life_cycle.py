@@ -16,8 +16,9 @@ from secondpass.errors import (
     reraise_exit,
 )
 from secondpass.ranking.diagnostics import log, log_exception
-from secondpass.ranking.methods import Stage, inner
+from secondpass.ranking.methods import inner
 from secondpass.ranking.scoring import ScorerMethod
+from secondpass.ranking.stages import Stage
 
 
 def check_cache(methods: Iterable[Method]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Method, Task
 from secondpass.limits import Limits
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.scoring import member
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.windows import judged_by_windows
 
 

@@ -11,7 +11,7 @@ from secondpass.asking.life_cycle import runnable
 from secondpass.effects import Judgement, Left, Method, Plan, Task
 from secondpass.limits import Limits, waves
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
-from secondpass.ranking.methods import Stage
+from secondpass.ranking.stages import Stage
 from secondpass.types import ScoreKind
 
 

@@ -66,7 +66,7 @@ def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     named = any(systems)
     table = plain_table(
         *(["system", "model"] if named else ["model"]),
-        numbers=["calls", "pairs", "tokens in, about", "tokens out, about", "cost, about"],
+        numbers=["calls", "pairs", "tokens in", "tokens out", "cost"],
     )
     rows = [(name, use) for name, uses in systems.items() for use in uses]
     if len(rows) > 1:
