@@ -110,12 +110,10 @@ def _logprobs(reported: Any) -> TokenLogprobs | None:
     top = getattr(reported, "top_candidates", None)
     if not chosen or not top or len(chosen) != len(top):
         return None
-    return token_logprobs(
-        [
-            (_entry(token), [_entry(other) for other in alternatives.candidates or []])
-            for token, alternatives in zip(chosen, top, strict=True)
-        ]
-    )
+    rows = []
+    for token, alternatives in zip(chosen, top, strict=True):
+        rows.append((_entry(token), [_entry(other) for other in alternatives.candidates or []]))
+    return token_logprobs(rows)
 
 
 def _shorten(body: Any) -> None:

@@ -99,12 +99,11 @@ def _logprobs(reported: Any) -> TokenLogprobs | None:
     top = getattr(reported, "top_logprobs", None)
     if not isinstance(texts, list) or not isinstance(logprobs, list) or not isinstance(top, list):
         return None
-    return token_logprobs(
-        [
-            ((text, logprob), list(others.items()) if isinstance(others, Mapping) else [])
-            for text, logprob, others in zip(texts, logprobs, top, strict=False)
-        ]
-    )
+    rows = []
+    for text, logprob, others in zip(texts, logprobs, top, strict=False):
+        alternatives = list(others.items()) if isinstance(others, Mapping) else []
+        rows.append(((text, logprob), alternatives))
+    return token_logprobs(rows)
 
 
 def _shorten(body: Any) -> None:

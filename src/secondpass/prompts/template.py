@@ -225,10 +225,11 @@ def fill(template: Template, values: Mapping[str, str]) -> str:
 @functools.lru_cache(maxsize=64)
 def _paragraphs(template: str) -> list[tuple[str, list[str]]]:
     """Each paragraph of a template, with the names of its placeholders."""
-    return [
-        (paragraph, [name for _, name, _, _ in string.Formatter().parse(paragraph) if name])
-        for paragraph in template.split("\n\n")
-    ]
+    paragraphs = []
+    for paragraph in template.split("\n\n"):
+        names = [name for _, name, _, _ in string.Formatter().parse(paragraph) if name]
+        paragraphs.append((paragraph, names))
+    return paragraphs
 
 
 def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:

@@ -185,11 +185,12 @@ class Sent:
         """Whether a text contains part of a key."""
         forms = [form.casefold() for form in _forms(text)]
         forms += [_letters(form) for form in forms]
-        forms += [form.casefold() for raw in _unescapings(text) for form in _decoded(raw)]
+        for raw in _unescapings(text):
+            forms += [form.casefold() for form in _decoded(raw)]
         for secret in self._secrets:
             for key in (secret.casefold(), _letters(secret.casefold())):
-                size = min(_KEY_PART, len(key))
-                if size and any(part in form for part in _grams(key, size) for form in forms):
+                parts = _grams(key, min(_KEY_PART, len(key))) - {""}
+                if any(part in form for form in forms for part in parts):
                     return True
         return False
 

@@ -147,12 +147,17 @@ class Throttle:
         self._end = self._sent
         """The last place of the queue."""
         self._resumes = -math.inf
+        """When requests may be sent again."""
         self._settled = False
+        """Whether there were two rejections, so that the rate grows slowly."""
         self._rejected = -math.inf
+        """The time of the last rejection."""
         self._answers = 0.0
-        """Number since the last rejection; before the first one, those of long ago weigh less."""
+        """Answers since the last rejection; before the first one, answers of long ago weigh less."""
         self._answers_since = math.inf
+        """The time from which on these are counted."""
         self._answered = -math.inf
+        """The time of the last answer."""
 
     @property
     def rate(self) -> float | None:
@@ -213,15 +218,19 @@ class Throttle:
             self._answered = now
 
     def rejected(self, sent: float, now: float, retry_after: float | None = None) -> None:
-        """Lower the rate, unless that was done since the request was sent."""
+        """Lower the rate, unless that was done since the rejected request was sent."""
         with self._lock:
             self._wait(now, retry_after)
             if sent >= self._rejected:
                 rate = max(self._lower_rate(now), _LOWEST)
-                at = now + min(1 / rate, _BURST) - 1 / rate
+                # The next place, which is one interval later, is after a short pause.
+                interval = 1 / rate
+                at = now + min(interval, _BURST) - interval
                 if self.rate is not None:
                     at = max(at, self._sent.at)
-                self._settled = self.rate is not None
+                    self._settled = True
+                else:
+                    self._settled = False
                 self._sent = _Place(at, rate)
                 self._rejected = self._answers_since = now
                 self._answers = 0.0
@@ -237,10 +246,12 @@ class Throttle:
                 _remember(self, now)
 
     def _wait(self, now: float, seconds: float | None) -> None:
+        """Send nothing for a time, unless it is too long or None."""
         if seconds is not None and seconds <= LONGEST:
             self._resumes = max(self._resumes, now + seconds)
 
     def _answers_at(self, now: float) -> float:
+        """The number of answers, with their weights."""
         if self.rate is not None:
             return self._answers
         return self._answers * math.exp((self._answered - now) / _WINDOW)
