@@ -153,7 +153,7 @@ class Throttle:
         self._rejected = -math.inf
         """The time of the last rejection."""
         self._answers = 0.0
-        """Answers since the last rejection; before the first one, answers of long ago weigh less."""
+        """Answers since the last rejection; before the first one, old answers weigh less."""
         self._answers_since = math.inf
         """The time from which on these are counted."""
         self._answered = -math.inf
@@ -228,9 +228,7 @@ class Throttle:
                 at = now + min(interval, _BURST) - interval
                 if self.rate is not None:
                     at = max(at, self._sent.at)
-                    self._settled = True
-                else:
-                    self._settled = False
+                self._settled = self.rate is not None  # this is not the first rejection
                 self._sent = _Place(at, rate)
                 self._rejected = self._answers_since = now
                 self._answers = 0.0
