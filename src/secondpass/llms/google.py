@@ -28,8 +28,10 @@ class GoogleGenAI(Provider):
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     url_variables = ("GOOGLE_GEMINI_BASE_URL",)
     sdk_paths = (
-        *("/v1beta/models/$model:generateContent", "/v1/models/$model:generateContent"),
-        *("/v1beta", "/v1"),
+        "/v1beta/models/$model:generateContent",
+        "/v1/models/$model:generateContent",
+        "/v1beta",
+        "/v1",
     )
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
     from annotated_types import Ge
 
 PLACEHOLDERS = frozenset(
-    [
-        *("query", "context", "documents", "count", "lowest", "highest"),
-        *("instruction", "criteria", "guidelines", "reply"),
-    ]
+    {
+        "query",
+        "context",
+        "documents",
+        "count",
+        "lowest",
+        "highest",
+        "instruction",
+        "criteria",
+        "guidelines",
+        "reply",
+    }
 )
 
 SYSTEM = """\
