@@ -183,6 +183,7 @@ _NUMBER = re.compile(
 )
 # After the number in a string such as "7/10", "70 %" or "7 points".
 _UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
+# In tuples, here and below, or the formatter would give each word a line.
 _SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
 _REMARK_KEYS = frozenset(
     [
