@@ -199,7 +199,7 @@ def _file_problem(path: str) -> str | None:
 
 
 def _folder_problem(path: str) -> str | None:
-    names = []
+    names: list[str] = []
     for folder in path.split(os.pathsep):
         try:
             names += os.listdir(folder)
