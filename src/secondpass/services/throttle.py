@@ -89,7 +89,7 @@ def _seconds(text: str | None, now: float) -> float | None:
             return max(0.0, datetime.fromisoformat(text).timestamp() - now)
         except (ValueError, OverflowError):
             return None
-    if not 0 <= number < float("inf"):
+    if not 0 <= number < math.inf:
         return None
     if number > _EPOCH_MILLISECONDS:
         number /= 1000
@@ -337,24 +337,29 @@ def throttle_of(service: object) -> Throttle:
 
     It exists as long as an object of the service does, and for ten minutes after a rejection.
     """
-    try:
-        origin: Any = getattr(service, "origin", None)
-        key = origin, getattr(service, "account", None)
-    except BaseException as error:  # a foreign property may raise anything
-        reraise_exit(error)
-        origin = key = None
-    if not (isinstance(origin, str) and origin):
-        key = None
+    key = _key_of(service)
     held = _throttles_of_object(service)
     throttle = held.get(key)
-    if throttle is None:
-        if key is not None:
-            held.clear()  # that of a key that is not used any more
-        throttle = held.setdefault(key, Throttle() if key is None else _shared_throttle(key))
-    return throttle
+    if throttle is not None:
+        return throttle
+    if key is None:
+        return held.setdefault(None, Throttle())
+    held.clear()  # that of a key that is not used any more
+    return held.setdefault(key, _shared_throttle(key))
+
+
+def _key_of(service: object) -> tuple[str, Any] | None:
+    """Address, model and key of a service; None if it does not state them."""
+    try:
+        origin, account = getattr(service, "origin", None), getattr(service, "account", None)
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
+        return None
+    return (origin, account) if isinstance(origin, str) and origin else None
 
 
 def _shared_throttle(key: object) -> Throttle:
+    """The throttle of all objects with this key."""
     now = time.monotonic()
     with _lock:
         while _remembered and now - next(iter(_remembered.values())) > _FORGOTTEN:
