@@ -128,5 +128,5 @@ $(VENV)/.docs: $(VENV)/.demo docs/requirements.txt
 
 $(VENV)/.test: $(VENV)/.demo
 	$(INSTALLING) "what the tests need, 2 GB or more, mostly torch. This takes two to seven minutes."
-	@$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,lenient,serve,mcp,dev]' $(HERE)
+	@$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,serve,mcp,dev]' $(HERE)
 	@touch $@

@@ -25,6 +25,7 @@ PAGES = [
     "docs/extend.md",
     "docs/glossary.md",
     "docs/haystack.md",
+    "docs/how-to/adapters.md",
     "docs/how-to/before-and-after.md",
     "docs/how-to/caching-and-concurrency.md",
     "docs/how-to/mcp.md",

@@ -14,7 +14,7 @@ from embedded_texts import PASSAGES, RUNTIMES, english
 from sampling import examples
 from secondpass import MissingExtraError, ModelLoadError, Reranker, RerankError
 from secondpass.concurrency.processor import has_fast_bfloat16
-from secondpass.ranking.windows import sentences
+from secondpass.ranking.splitting import sentences
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.embedding import minilm
 from secondpass.scorers.embedding.scorer import EmbeddedPairs

@@ -50,16 +50,17 @@ from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained, report_unexplained
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
-from secondpass.ranking.methods import INSTRUCTION_NOT_USED
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
 from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize, RerankTopN, StaleOk
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
+from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import MODELS, CorpusEmbedder, EmbeddedEmbedder
 from secondpass_evaluation.search.index import Index, index_model, model_of
 from secondpass_evaluation.search.index_files import rebuild_command
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.search.stored import STORE
