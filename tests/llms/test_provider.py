@@ -10,8 +10,9 @@ from secondpass import ConfigurationError
 from secondpass.errors import LLMError
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.google import GoogleGenAI
+from secondpass.llms.logprobs import token_logprobs
 from secondpass.llms.openai import OpenAIChat
-from secondpass.llms.provider import Provider, joined, token_logprobs
+from secondpass.llms.provider import Provider, joined
 from secondpass.questions import Completion, Prompt, Turn
 from secondpass.services.client import Connection
 from secondpass.settings import configurable

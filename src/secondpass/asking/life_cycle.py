@@ -1,4 +1,4 @@
-"""Life cycle of methods: checks of packages and prices, warming up, closing, copying."""
+"""The life of methods: what they need before they run, warming up and closing."""
 
 from __future__ import annotations
 

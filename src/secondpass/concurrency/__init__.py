@@ -1,0 +1,1 @@
+"""Threads, event loops, locks and turns, safe against interrupts and forks."""

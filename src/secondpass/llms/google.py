@@ -6,7 +6,8 @@ from typing import Any
 
 from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import is_truncated
-from secondpass.llms.provider import Form, Provider, TokenLogprobs, answer_range, token_logprobs
+from secondpass.llms.logprobs import TokenLogprobs, answer_range, token_logprobs
+from secondpass.llms.provider import Form, Provider
 from secondpass.questions import Completion, Prompt
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
