@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.asking.response_cache import NotStorableError, answer_key, service_key
+from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
 from secondpass.effects import Task
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.function import CallableLLM

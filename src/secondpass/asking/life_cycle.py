@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from secondpass.asking.response_cache import NotStorableError, service_key
+from secondpass.asking.answer_keys import NotStorableError, service_key
 from secondpass.effects import Method
 from secondpass.errors import (
     ConfigurationError,

@@ -1,22 +1,20 @@
 """The response cache: earlier answers of services, in a file.
 
-An answer is found by a hash of everything that it depends on. Only the value read from the reply is
-stored, which identifies documents by place: no text, no label and no key of a service.
+Only the value read from a reply is stored, which identifies documents by place: no text, no label
+and no key of a service. It is found by a hash (:mod:`secondpass.asking.answer_keys`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from secondpass.errors import ConfigurationError, reraise_exit, with_article
+from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
+from secondpass.errors import ConfigurationError, reraise_exit
 from secondpass.questions import Answer, Question
 from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
@@ -26,86 +24,7 @@ from secondpass.storage.store import Store
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
-KEY_SIZE = 32
-"""Bytes of a key."""
-
-_MAX_DEPTH = 50  # of nested values in a key
-
-
-class NotStorableError(Exception):
-    """Answers cannot be stored; the message says why, for the report."""
-
-
-def service_key(service: object, namespace: str = "") -> bytes:
-    """The part of a key that is the same for all questions to a service.
-
-    It includes the version of secondpass, because a new version may read replies differently.
-    Answers of different namespaces have different keys.
-
-    Raises:
-        NotStorableError: the service has no ``cache_key``, or one of other than plain values.
-    """
-    try:
-        key = getattr(service, "cache_key", None)
-    except BaseException as error:  # the user's own code may raise anything
-        reraise_exit(error)
-        raise NotStorableError(f"its cache_key raised {type(error).__name__}") from None
-    if key is None:
-        raise NotStorableError("it has no cache_key")
-    version = import_module("secondpass").__version__
-    return _digest([version, namespace, _class_name(type(service)), key], "its cache_key")
-
-
-def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
-    """The key of the answer to a question, or a NotStorableError."""
-    if question.recall is None:
-        raise NotStorableError("its method does not say what an answer depends on")
-    try:
-        key = question.recall.key()
-    except BaseException as error:  # the user's own code, such as a template, may raise anything
-        reraise_exit(error)
-        raise NotStorableError(f"making the key raised {type(error).__name__}") from None
-    return _digest([service.hex(), key], "the key of a question")
-
-
-def _digest(value: Any, what: str) -> bytes:
-    """The hash of a value; a NotStorableError that says ``what`` it is if it is not plain."""
-    try:
-        text = json.dumps(_plain(value), separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise NotStorableError(f"{what} is not of plain values") from error
-    return hashlib.blake2b(text.encode(), digest_size=KEY_SIZE).digest()
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON values; different values stay different."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    if isinstance(value, list | tuple):
-        return [_plain(item, depth + 1) for item in value]
-    # Only these become JSON objects, so that no list or string is equal to one.
-    if isinstance(value, Mapping):
-        pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
-        names_only = all(isinstance(key, str) for key in value)
-        pairs.sort(key=lambda pair: pair[0] if names_only else json.dumps(pair[0]))
-        return {"mapping": pairs}
-    if isinstance(value, type):
-        raise TypeError("a class has no cache_key")
-    if is_dataclass(value):
-        members = {item.name: getattr(value, item.name) for item in fields(value)}
-        return {_class_name(type(value)): _plain(members, depth + 1)}
-    if (key := getattr(value, "cache_key", None)) is not None:
-        return {_class_name(type(value)): _plain(key, depth + 1)}
-    raise TypeError(f"{with_article(type(value).__name__)} has no cache_key")
-
-
-def _class_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-_MAX_MB = 1_000_000
+_MAX_MB = 1_000_000  # of the cache of a run, which is to have no limit
 
 LAYOUT = Layout(
     name="response cache",
