@@ -221,13 +221,7 @@ def _filled(
 ) -> Any:
     """The value that a part of a template describes; ``_ABSENT`` if it has none."""
     if isinstance(template, Mapping):
-        if [*template] == [_KEY]:
-            members = [{**values, **item} for item in (items if "id" not in values else [{}])]
-            part = template[_KEY]
-            return {member["id"]: _filled(part, member, (), each) for member in members}
-        parts = {key: _filled(part, values, items, each) for key, part in template.items()}
-        kept = {key: part for key, part in parts.items() if part is not _ABSENT}
-        return _ABSENT if parts and not kept else kept
+        return _filled_object(template, values, items, each)
     if isinstance(template, list | tuple):
         if len(template) == 1 and placeholders(template) & each - values.keys():
             return [_filled(template[0], {**values, **item}, (), each) for item in items]
@@ -238,3 +232,19 @@ def _filled(
         return _ABSENT if value is None else value
     is_escaped = isinstance(template, str) and template.startswith("$$")
     return template[1:] if is_escaped else template
+
+
+def _filled_object(
+    template: Mapping[str, Any],
+    values: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]],
+    each: Set[str],
+) -> Any:
+    if [*template] == [_KEY]:
+        part = template[_KEY]
+        if "id" in values:  # within a repetition
+            return {values["id"]: _filled(part, values, (), each)}
+        return {item["id"]: _filled(part, {**values, **item}, (), each) for item in items}
+    parts = {key: _filled(part, values, items, each) for key, part in template.items()}
+    kept = {key: part for key, part in parts.items() if part is not _ABSENT}
+    return _ABSENT if parts and not kept else kept
