@@ -423,6 +423,12 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("haystack_integrations.components.rankers.secondpass",
          "llama_index.postprocessor.secondpass"),
     ),
+    "api/for-adapters.md": (
+        "For adapters",
+        "`secondpass.adapters`: what connects a reranker to the components, models and documents "
+        "of a framework.",
+        ("secondpass.adapters",),
+    ),
     "api/ray.md": (
         "Ray",
         "`secondpass_ray`: rerankers on Ray Data and Ray Serve. Needs the extra `ray`.",

@@ -3,7 +3,7 @@
 A pass is a generator. It yields effects, Score and Ask, and is sent their results; it opens no
 connection and starts no thread. A driver (:mod:`secondpass.asking.drivers`) carries the effects
 out. So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
-What needs only the books of the same pass, such as its limits, is a method of :class:`Call`.
+What needs only the ledger of the same pass, such as its limits, is a method of :class:`Call`.
 """
 
 from __future__ import annotations

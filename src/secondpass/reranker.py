@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
 
 from secondpass.asking import drivers
+from secondpass.asking.expected_use import Expected, merged
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     check_cache,
@@ -22,17 +23,9 @@ from secondpass.asking.life_cycle import (
     warm_up_first,
     warm_up_orderings,
 )
-from secondpass.asking.planning import (
-    ASSUMED_QUERY,
-    Expected,
-    Recorder,
-    expected_uses,
-    merged,
-    planned,
-    positive,
-    sampled,
-    stored_texts,
-)
+from secondpass.asking.passage_stores import stored_texts
+from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
+from secondpass.asking.planning import Recorder, expected_uses, planned
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS

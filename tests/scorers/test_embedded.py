@@ -113,7 +113,7 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
 
 
 def test_partial_lists_are_scored_as_what_was_read(small_batches, monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.batching.joining._EARLY", 100.0)  # fetched at once
+    monkeypatch.setattr("secondpass.scorers.batching.calls.EARLY", 100.0)  # fetched at once
     scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
     partial = [

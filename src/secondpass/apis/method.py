@@ -18,6 +18,7 @@ from secondpass.apis import wire
 from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.asking.batches import ask_in_halves, merge_batches, repairing
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Ask, Judgement, Plan, Task
@@ -33,6 +34,7 @@ from secondpass.questions import (
     cut_evenly,
     estimate_tokens,
 )
+from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
@@ -43,7 +45,6 @@ from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import Secret, to_mapping
 from secondpass.settings.descriptions import Descriptions
 from secondpass.settings.messages import REQUIRED
-from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batches, repairing
 
 A = TypeVar("A", bound=Api)
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.asking.planning import waves
 from secondpass.effects import Judgement, Left, Plan, Task
+from secondpass.limits import waves
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.ranking.issues import unanswered
 from secondpass.ranking.ledger import ROUND_MARGIN
 from secondpass.settings import built, configurable
-from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 from secondpass.types import DegradedBy
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.almost_json import MAX_LENGTH, json_repair_loads, lex, parse
 
 
 class JsonObject(dict[str, Any]):
@@ -34,6 +33,7 @@ _MAX_BROKEN = 1000
 """Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
 _BRACKET = re.compile(r"[{\[]")
+_CLOSING = {"{": "}", "[": "]"}
 # An unclosed string reaches to the end of the text: trying its other quotes would be quadratic.
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
 
@@ -61,7 +61,6 @@ class Value:
     value: Any
     start: int
     stop: int
-    repaired: bool = False  # whether it was almost-JSON
 
 
 @dataclass(slots=True)
@@ -77,8 +76,9 @@ class Values:
     @property
     def unread(self) -> list[tuple[int, int]]:
         """(start, stop) of all brackets that could not be read."""
-        rest = [] if self.unclosed is None else [(self.unclosed, len(self.text))]
-        return [*self.broken, *rest]
+        if self.unclosed is None:
+            return self.broken
+        return [*self.broken, (self.unclosed, len(self.text))]
 
 
 def find_values(text: str) -> Values:
@@ -88,10 +88,9 @@ def find_values(text: str) -> Values:
     """
     values = Values(text)
     position = unclosed = 0
-    repairer = _Repairer(text)
     while bracket := _BRACKET.search(text, position):
         start = bracket.start()
-        value = _strict(text, start) or _in_string(text, start) or repairer.value(start)
+        value = _strict(text, start) or _in_string(text, start)
         if value is not None:
             values.items.append(value)
             position = value.stop
@@ -131,36 +130,6 @@ def _strict(text: str, start: int) -> Value | None:
     except ValueError:
         return None
     return Value(value, start, stop)
-
-
-class _Repairer:
-    """Reads almost-JSON of one text, within budgets of characters to parse and to lex."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.to_parse = MAX_LENGTH
-        self.to_lex = 10 * MAX_LENGTH
-
-    def value(self, start: int) -> Value | None:
-        if self.to_parse <= 0 or self.to_lex <= 0 or json_repair_loads() is None:
-            return None
-        lexed = lex(self.text, start, self.to_parse)
-        self.to_lex -= lexed.end - start
-        if lexed.tokens is not None:
-            self.to_parse -= lexed.end - start
-        parsed = parse(lexed)
-        if parsed is None:
-            return None
-        return Value(_with_pairs(parsed), start, lexed.end, repaired=True)
-
-
-def _with_pairs(value: Any) -> Any:
-    """A value of lists and dicts, in which each dict is a JsonObject."""
-    if isinstance(value, dict):
-        return JsonObject([(key, _with_pairs(inner)) for key, inner in value.items()])
-    if isinstance(value, list):
-        return [_with_pairs(inner) for inner in value]
-    return value
 
 
 def _in_string(text: str, start: int) -> Value | None:
@@ -211,27 +180,24 @@ def completed(text: str) -> Any:
     bracket = _BRACKET.search(text)
     if bracket is None:
         return None
-    open_: list[str] = []
-    last: int | None = None
-    ends: list[str] = []  # brackets open at the last comma and since
-    closed: list[str] = []  # brackets open at the last comma that have closed since
-    for step in _STEP.finditer(text, bracket.start()):
-        if step[0] in "{[":
-            open_.append("}" if step[0] == "{" else "]")
-        elif step[0] in "}]":
-            if not open_ or open_.pop() != step[0]:
-                return None
-            if len(open_) < len(ends):
-                closed.append(ends.pop())
-        elif step[0] == ",":
-            # Extended rather than copied, which would be quadratic.
-            last = step.start()
-            closed.clear()
-            ends.extend(open_[len(ends) :])
-    if last is None:
+    start = bracket.start()
+    commas = [step.start() for step in _STEP.finditer(text, start) if step[0] == ","]
+    if not commas or _missing_brackets(text, start, len(text)) is None:
         return None
-    stop = "".join([*closed, *reversed(ends)])
+    complete = text[start : commas[-1]]
+    missing = _missing_brackets(text, start, commas[-1])
     try:
-        return _DECODER.decode(text[bracket.start() : last] + stop)
+        return _DECODER.decode(f"{complete}{missing}")
     except (ValueError, RecursionError):
         return None
+
+
+def _missing_brackets(text: str, start: int, stop: int) -> str | None:
+    """The brackets that close what a part of a text opens; None if it closes others."""
+    opened = []
+    for step in _STEP.finditer(text, start, stop):
+        if step[0] in "{[":
+            opened.append(step[0])
+        elif step[0] in "}]" and (not opened or _CLOSING[opened.pop()] != step[0]):
+            return None
+    return "".join(_CLOSING[bracket] for bracket in reversed(opened))
