@@ -367,7 +367,7 @@ class PendingQuestion:
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before retry number ``pauses``, from 0; None if that is too long."""
         # With jitter, so that rankings that failed together do not retry together.
-        pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
+        pause: float = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
         if error.retry_after is not None:
             pause = max(pause, error.retry_after)
         left = self.ledger.question_seconds_left
