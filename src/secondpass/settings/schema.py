@@ -93,7 +93,7 @@ def _shared(schema: _Schema, definitions: _Definitions) -> _Schema:
 
 
 def _shared_inside(option: _Schema, definitions: _Definitions) -> _Schema:
-    """The same for the schema of lists or mappings, or a reference."""
+    """:func:`_shared` for one option: the schema of lists or mappings, or a reference."""
     result = _mapped(option, lambda part: _shared(part, definitions))
     title = result.pop("title", None)
     return _defined(title, result, definitions) if title and "properties" in result else result
