@@ -257,16 +257,16 @@ def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
     """Numbers of rankings by status, reason, issue code and fallback, and what was truncated."""
     every, depth = reports.values(), system.reranker.depth
     total = sum(len(system.candidates[query][:depth]) for query in reports)
-    truncated = {
-        (query, position)
-        for query, report in reports.items()
-        for issue in report.issues
-        if issue.code == TRUNCATED
-        for position in issue.positions
-    }
+    truncated: set[tuple[str, int]] = set()
+    codes: Counter[str] = Counter()
+    for query, report in reports.items():
+        codes.update({issue.code for issue in report.issues})
+        for issue in report.issues:
+            if issue.code == TRUNCATED:
+                truncated.update((query, position) for position in issue.positions)
     return {
         "statuses": Counter(report.status for report in every),
-        "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
+        "issues": codes,
         "degraded_by": Counter(reason for report in every for reason in report.degraded_by),
         "fallbacks": Counter(
             report.method

@@ -116,10 +116,9 @@ def select(
     count = gains[names[0]].shape[1]
     splits = [rng.permutation(count) % min(folds, count) for _ in range(repeats)]
     rows = [gains[name] for name in names]
-    sets = [
-        [index for index in range(len(names)) if bits >> index & 1]
-        for bits in range(1, 2 ** len(names))
-    ]
+    sets: list[list[int]] = []  # each set of methods that is not empty, by their indices
+    for bits in range(1, 2 ** len(names)):
+        sets.append([index for index in range(len(names)) if bits >> index & 1])
     observed = [*_held_out(rows, np.ones((1, count)), splits, sets)]
     drawn: list[list[Array]] = [[] for _ in sets]
     for signs in _signs(rng, resamples, count, len(names) * repeats):
