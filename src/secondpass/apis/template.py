@@ -76,7 +76,7 @@ def misplaced(
 ) -> Iterator[Problem]:
     """What no template may have: values that JSON has not, and placeholders that have no value.
 
-    ``known`` are the placeholders that have one; those of ``each`` have it for each repetition.
+    ``known`` are the placeholders that have a value; ``each`` those with one for each repetition.
     """
     if (size := yaml_text.too_large(template)) is not None:
         yield Problem((), size)
@@ -115,7 +115,7 @@ def filled(
     documents: Sequence[str],
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The JSON object of a request; ``values`` are those of the other placeholders."""
+    """The JSON object of a request; ``values`` has the values of the other placeholders."""
     whole = {
         **values,
         "documents": list(documents),
@@ -134,8 +134,8 @@ def fill(
 ) -> dict[str, Any]:
     """The JSON object that a template describes; ``{}`` if no member has a value.
 
-    ``values`` are those of the placeholders, None for no value; ``items`` those of the placeholders
-    of ``each``, for each repetition.
+    ``values`` has the values of the placeholders, None for no value. ``items`` has, for each
+    repetition, the values of the placeholders in ``each``.
     """
     result = _filled(template, values, items, frozenset(each))
     return {} if result is _ABSENT else result

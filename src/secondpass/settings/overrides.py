@@ -80,7 +80,7 @@ _ALTERNATIVES = {
 def with_parameter_names(
     problems: Sequence[Problem], flat: Mapping[str, Override]
 ) -> list[Problem]:
-    """The problems of a configuration; those of overrides under the names of their parameters."""
+    """The problems of a configuration; a problem of an override under the name of its parameter."""
     parameters: dict[tuple[str, ...], str] = {}  # by the path of the setting
     for name, override in flat.items():
         for place in override.places:

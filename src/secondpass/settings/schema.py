@@ -240,7 +240,7 @@ def _without_annotations(schema: _Schema) -> _Schema:
 
 
 def _mapped(schema: _Schema, change: Callable[[_Schema], _Schema]) -> _Schema:
-    """The schema with ``change`` applied to those of its properties, items and values."""
+    """The schema with ``change`` applied to the schemas of its properties, items and values."""
     result = dict(schema)
     if "properties" in schema:
         result["properties"] = {name: change(part) for name, part in schema["properties"].items()}

@@ -177,7 +177,7 @@ def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @functools.cache
 def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
-    """Those of the constructor of a configurable class, without ``self``."""
+    """The parameters of the constructor of a configurable class, without ``self``."""
     parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
     return {name: parameter for name, parameter in parameters.items() if name != "self"}
 
