@@ -164,14 +164,15 @@ def share_tests(before: Period, after: Period) -> Iterator[DriftChange]:
         yield from _share_test(None, name, counts, totals, each)
     # Rankings with one score for all candidates: a few hardly move the distributions of the scores.
     for method in sorted(before.methods.keys() & after.methods.keys()):
-        first, second = (
-            period.sketches.get(method, {}).get("rerank.deviation", Sketch())
-            for period in (before, after)
-        )
+        first, second = _score_deviations(before, method), _score_deviations(after, method)
         each = repetition(before, after, method)
         if counted_once(min(first.count, second.count), each) >= FEWEST:
             counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
             yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
+
+
+def _score_deviations(period: Period, method: str) -> Sketch:
+    return period.sketches.get(method, {}).get("rerank.deviation", Sketch())
 
 
 def _share_test(
