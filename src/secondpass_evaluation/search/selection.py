@@ -182,7 +182,7 @@ def _folders_to_read(
 
 
 def _names_with_html(names: Iterable[str]) -> set[str]:
-    """Stems of other forms of the HTML files: of ``a.html``, ``a`` and ``a.html`` (``a.html.md``)."""
+    """Stems of other forms of HTML files: of ``a.html``, ``a`` and (``a.html.md``) ``a.html``."""
     stems: set[str] = set()
     for name in names:
         if _is_html(name):
