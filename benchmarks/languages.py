@@ -4,6 +4,7 @@
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de
     python benchmarks/languages.py --pages /usr/share/help --languages el ru ko
     python benchmarks/languages.py --data ../data --queries xquad-de --passages xquad-en
+    python benchmarks/languages.py --data ../data --mixed xquad-de xquad-en
 
 Prints the measures of :mod:`secondpass.ranking.english` for each list; for each file of lists, how
 many are not English by the first two conditions alone, and by all three; for each collection, the
@@ -18,6 +19,9 @@ With ``--queries`` and ``--passages``, two collections with the same ids in two 
 questions of one over the passages of the other, by the method ``embedded_multilingual``. The first
 stages are BM25, which finds names and numbers only, the model's own vectors, and BM25 with the
 question in the language of the passages, as if it had been translated.
+
+With ``--mixed``, two such collections are one: each passage is there in both languages, and so is
+each question. A passage is relevant in either language.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
@@ -36,7 +40,7 @@ from xml.etree import ElementTree
 from checked import check
 from quality import MEASURE, SETS, TIE, FirstStage, first_stages, with_title
 
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, Ranking, Reranker
 from secondpass.ranking.english import Measures, measure
 from secondpass.scorers.embedding.minilm import load_tokenizer
 from secondpass_evaluation import (
@@ -146,13 +150,17 @@ def reranker(method: dict[str, Any]) -> Reranker:
 
 
 def reranked(stage: FirstStage, reranker: Reranker) -> Evaluation:
+    return evaluate(ranking_to_run(reranked_lists(stage, reranker)), stage.qrels, [MEASURE])
+
+
+def reranked_lists(stage: FirstStage, reranker: Reranker) -> dict[str, Ranking]:
     rankings = {
         query: reranker.rerank(text, stage.candidates[query])
         for query, text in stage.queries.items()
     }
     for ranking in rankings.values():
         check(ranking.report, {"not_english", "text_truncated"})
-    return evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE])
+    return rankings
 
 
 def changes(before: Evaluation, after: Evaluation) -> tuple[float, int, int]:
@@ -197,6 +205,52 @@ def print_across(questions: Path, passages: Path) -> None:
         )
 
 
+def print_mixed(folders: Sequence[Path]) -> None:
+    """What each method does for a corpus that has every passage in two languages."""
+    passages = [
+        Candidate(passage.text, f"{folder.name}/{passage.id}")
+        for folder in folders
+        for passage in map(with_title, read_corpus(folder / "corpus.jsonl"))
+    ]
+    retriever = HybridRetriever(passages, default_embedder("embedded_multilingual"))
+    methods = ("embedded", "embedded_multilingual")
+    print(
+        f"| questions | first stage | before | {' | '.join(f'`{name}`' for name in methods)} "
+        "| own language first, before and by the last |\n"
+        f"| --- | --- |{' ---: |' * (2 + len(methods))}"
+    )
+    modes: dict[str, Mode] = {"BM25": "lexical", "hybrid": "hybrid"}
+    for folder in folders:
+        texts = read_queries(folder / "queries.jsonl")
+        qrels = {
+            query: {
+                f"{other.name}/{id}": grade for other in folders for id, grade in judged.items()
+            }
+            for query, judged in read_qrels(folder / "qrels.tsv").items()
+            if query in texts
+        }
+        for name, mode in modes.items():
+            found = {query: retriever.retrieve(texts[query], 100, mode) for query in qrels}
+            stage = FirstStage(folder.name, name, {q: texts[q] for q in qrels}, qrels, found)
+            before = stage.evaluation()
+            gains, own = [], own_first(found, folder.name)
+            for method in methods:
+                ranked = reranked_lists(stage, reranker({"type": method}))
+                after = evaluate(ranking_to_run(ranked), qrels, [MEASURE])
+                gain, won, lost = changes(before, after)
+                gains.append(f"{gain:+.3f} ({won} / {lost})")
+            print(
+                f"| {folder.name} | {name} | {before.mean[MEASURE]:.3f} | {' | '.join(gains)} "
+                f"| {own:.0%}, {own_first(ranked, folder.name):.0%} |",
+                flush=True,
+            )
+
+
+def own_first(lists: Mapping[str, Sequence[Candidate] | Ranking], collection: str) -> float:
+    """The share of lists whose first passage is in the language of the question."""
+    return mean(str(found[0].id).startswith(f"{collection}/") for found in lists.values() if found)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of collections; default: none")
@@ -205,7 +259,11 @@ def main() -> int:
     parser.add_argument("--languages", nargs="+", default=["el", "ru"], help="folders in PAGES")
     parser.add_argument("--queries", help="folder in DATA whose questions are asked")
     parser.add_argument("--passages", help="folder in DATA whose passages are ranked")
+    parser.add_argument("--mixed", nargs=2, help="folders in DATA that become one collection")
     arguments = parser.parse_args()
+    if arguments.mixed is not None:
+        print_mixed([arguments.data / name for name in arguments.mixed])
+        return 0
     if arguments.queries is not None:
         print_across(arguments.data / arguments.queries, arguments.data / arguments.passages)
         return 0

@@ -18,7 +18,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.extend import checked_list, results
+from secondpass.adapters import checked_list, results
 
 
 class SecondPassCompressor(BaseDocumentCompressor):

@@ -115,7 +115,7 @@ def test_without_a_model_another_one_is_used_or_one_is_asked_for(name: str, code
     for ours in OURS.values():
         if "cross_encoder" in code:
             made = ours(config)
-            core = made.reranker if isinstance(made, SecondPassRanker) else made._reranker
+            core = made._reranker
             assert core.method.name == "cross-encoder/ms-marco-MiniLM-L6-v2"
             continue
         with pytest.raises(

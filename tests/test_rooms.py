@@ -67,8 +67,8 @@ secondpass: __version__
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
+asking.expected_use: Expected total
 asking.life_cycle: aclose_all close_all
-asking.planning: Expected total
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
@@ -76,7 +76,7 @@ cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet R
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: explained
+cli.rankings: explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy require
@@ -100,14 +100,16 @@ ranking.candidates: comparable_id first_stage_scores kind_of query_key retrieval
   stated_score to_candidates
 ranking.diagnostics: log log_exception log_issues
 ranking.explanations: Explanation
+ranking.fits: identity precision_of
 ranking.floors: FloorOn Per
-ranking.methods: INSTRUCTION_NOT_USED asks identity precision_of
+ranking.judgements: INSTRUCTION_NOT_USED
+ranking.methods: asks
 ranking.options: CallOptions validate
-ranking.outcome: completed
+ranking.partial_results: completed
 ranking.rendering: well_formed
 ranking.result: TEXT_LENGTH
 ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
-ranking.windows: split
+ranking.splitting: split
 ranking.words: WORDS_VERSION split_words
 scorers.embedding.e5: MultilingualE5
 scorers.embedding.encoder: Encoder
@@ -170,6 +172,12 @@ def test_no_circles(whole_graph):
     assert rooms.circles(whole_graph) == []
 
 
+def test_no_circles_of_benchmarks():
+    graph = rooms.import_graph(rooms.ROOT, package="benchmarks")
+    assert "benchmarks.speed.plots" in graph["benchmarks.speed.render"]
+    assert rooms.circles(graph) == []
+
+
 def sources():
     for folder in rooms.SOURCES:
         yield from folder.rglob("*.py")
@@ -214,6 +222,43 @@ def test_a_public_name_has_one_place():
         for name in importlib.import_module(place).__all__:
             places.setdefault(name, []).append(place)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+ADAPTERS = {
+    **{path.name: [*path.rglob("src/**/*.py")] for path in (rooms.ROOT / "integrations").iterdir()},
+    "langchain": [rooms.ROOT / "examples" / "langchain_compressor.py"],
+}
+
+
+@pytest.mark.parametrize("files", ADAPTERS.values(), ids=ADAPTERS)
+def test_adapters_import_public_names_alone(files):
+    """What is good enough for ours is what somebody else needs for another framework."""
+    imported = [
+        (node.module, alias.name)
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").partition(".")[0] == "secondpass"
+        for alias in node.names
+    ]
+    assert imported
+    private = {
+        (module, name)
+        for module, name in imported
+        if module not in size.PUBLIC or name not in importlib.import_module(module).__all__
+    }
+    assert private == set()
+
+
+def test_a_module_of_the_adapters_loads_not_all_of_them():
+    code = "import secondpass.adapters.scores, sys; print('asyncio' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout == "False\n"
+    assert "results" in dir(importlib.import_module("secondpass.adapters"))
+    with pytest.raises(ImportError, match="resluts"):
+        from secondpass.adapters import resluts  # noqa: F401 - there is none
 
 
 KERNEL = """

@@ -25,6 +25,7 @@ from secondpass.ranking.candidates import to_request
 
 PUBLIC = (
     "secondpass",
+    "secondpass.adapters",
     "secondpass.config",
     "secondpass.extend",
     "secondpass.monitoring",

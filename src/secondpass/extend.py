@@ -1,12 +1,10 @@
 """For your own code: what a scorer, method, language model or provider is, and what it is made of.
 
 Everything else below :mod:`secondpass` that is not exported here, by :mod:`secondpass` itself, by
-:mod:`secondpass.config` or by :mod:`secondpass.monitoring` is private.
+:mod:`secondpass.adapters`, :mod:`secondpass.config` or :mod:`secondpass.monitoring` is private.
 """
 
 from secondpass.adapters.opentelemetry import instrument
-from secondpass.adapters.parameters import checked_list
-from secondpass.adapters.scores import results
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.effects import Ask, Effect, Judgement, Method, Plan, Score, Task
 from secondpass.errors import LLMError
@@ -33,7 +31,7 @@ from secondpass.questions import (
 )
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor, Probabilities
-from secondpass.ranking.methods import converted
+from secondpass.ranking.judgements import converted
 from secondpass.ranking.observers import (
     MethodOperation,
     Observer,
@@ -110,7 +108,6 @@ __all__ = [
     "Turn",
     "When",
     "atomic_write",
-    "checked_list",
     "configurable",
     "connect",
     "converted",
@@ -118,6 +115,5 @@ __all__ = [
     "instrument",
     "joined",
     "parse_json",
-    "results",
     "token_count",
 ]

@@ -100,7 +100,7 @@ class Haystack:
         )
 
     def core(self, component: SecondPassRanker) -> Reranker:
-        return component.reranker
+        return component._reranker
 
     def given(self, text: Any, id: Any, score: Any = None, metadata: Any = None) -> Document:
         blob = ByteStream(b"image") if text is None else None

@@ -29,7 +29,8 @@ from llama_objects import (
     nodes_of,
     scripted,
 )
-from secondpass import ConfigurationError, NotSerializableError, RerankError
+from secondpass import ConfigurationError, NotSerializableError, Reranker, RerankError
+from secondpass.extend import LostInTheMiddle
 
 
 def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
@@ -157,14 +158,61 @@ def test_events_of_a_failing_llm_show_no_key(events: list[Any]) -> None:
     assert all(KEY not in repr(one) for one in (*events, *callbacks.seen))
 
 
-def test_files_are_serialised_by_content(tmp_path: Path) -> None:
-    file = tmp_path / "ours.yaml"
+def test_what_was_passed_is_serialised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DEPTH", "7")
+    file = Path("ours.yaml")
     file.write_text("{method: lexical, depth: 9, top_k: 2}")
-    reranker = SecondPassRerank(file, depth=1)
-    file.unlink()
-    again = SecondPassRerank.from_json(reranker.to_json())
-    assert again.reranker == {"method": {"type": "lexical"}, "top_k": 2}
-    assert again.depth == 1
+    variable = {"method": "lexical", "depth": {"env": "DEPTH"}}
+    ready = {"method": {"type": "lexical"}, "depth": 3}
+    method = LostInTheMiddle()
+    for passed, written in (
+        ("lexical", "lexical"),
+        (file, "./ours.yaml"),
+        (str(tmp_path / file), str(tmp_path / file)),
+        (variable, variable),
+        ({"preset": "lexical", "order": method}, {"preset": "lexical", "order": IN_THE_MIDDLE}),
+        (Reranker("lexical", depth=3), ready),
+    ):
+        made = SecondPassRerank(passed)
+        assert made.to_dict()["reranker"] == written
+        again = SecondPassRerank.from_json(made.to_json())
+        assert again._reranker.to_config() == made._reranker.to_config()
+
+
+def test_prompts_are_passed_like_they_are_serialised() -> None:
+    prompts = {"instruction_prompt": PromptTemplate("Order {count}.")}
+    made = SecondPassRerank("listwise_guided", prompts=prompts)
+    updated = SecondPassRerank("listwise_guided")
+    updated.update_prompts(prompts)
+    assert made.to_dict() == updated.to_dict()
+    assert made.to_dict()["prompts"] == {"instruction_prompt": "Order {count}."}
+    assert made.get_prompts() == updated.get_prompts()
+    with pytest.raises(ConfigurationError, match="no prompt has this name; did you mean"):
+        SecondPassRerank("listwise_guided", prompts={"instruction_promt": "x"})
+    with pytest.raises(ConfigurationError, match="prompts: can't be changed"):
+        made.prompts = {}
+
+
+BEFORE = {
+    "reranker": {
+        "method": {"type": "graded", "llm": {"type": "openai", "model": "m"},
+                   "prompt": {"instruction": "Grade {count}."}},
+        "depth": 50,
+    },
+    "top_n": 2, "depth": None, "similarity_cutoff": None, "model": None, "device": None,
+    "choice_batch_size": 3, "trust_remote_code": False, "cross_encoder_kwargs": None,
+    "dedupe": None, "strict": None, "order": None, "max_tokens": None, "metadata_mode": "none",
+    "metadata_prefix": "", "keep_retrieval_score": True, "class_name": "SecondPassRerank",
+}  # fmt: skip
+"""A postprocessor with a changed prompt as it was written when that was part of the reranker."""
+
+
+def test_earlier_dumps_are_loaded() -> None:
+    loaded = SecondPassRerank.from_dict(dict(BEFORE))
+    assert loaded.get_prompts()["instruction_prompt"] == PromptTemplate("Grade {count}.")
+    assert loaded._reranker.method.batch_size == 3
+    assert loaded.to_dict() == {**BEFORE, "prompts": {}}
 
 
 def test_no_handler_is_serialised() -> None:
@@ -186,6 +234,9 @@ def test_no_callback_manager_is_an_empty_one() -> None:
         SecondPassRerank("lexical", callback_manager=3)
     with pytest.raises(ValueError, match=message):
         reranker.callback_manager = 3  # type: ignore[assignment]
+
+
+IN_THE_MIDDLE = {"type": "lost_in_the_middle"}
 
 
 class WithHeaders(Scripted):

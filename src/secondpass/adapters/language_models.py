@@ -8,7 +8,7 @@ from typing import Any
 
 from secondpass.concurrency.portal import HomeLoop
 from secondpass.concurrency.threads import in_task_of, in_thread_of
-from secondpass.llms.finish_reasons import is_truncated
+from secondpass.llms.finish_reasons import check_answered, is_truncated
 from secondpass.questions import Completion
 
 _TIMEOUT = 60.0
@@ -55,7 +55,12 @@ class SavedByAdapter:
 
 
 def completion(text: str, finish_reason: object, usage: Any) -> Completion:
-    """A reply with the token counts of ``usage``, a mapping or an object."""
+    """A reply with the token counts of ``usage``, a mapping or an object.
+
+    Raises:
+        LLMError: the model refused to answer, as ``finish_reason`` says.
+    """
+    check_answered(finish_reason)
     return Completion(
         text,
         is_truncated(finish_reason),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from secondpass.errors import ConfigurationError, InputError, Problem, with_article
 from secondpass.ranking import options
 from secondpass.ranking.candidates import kind_of
-from secondpass.ranking.floors import Floor, moved
-from secondpass.ranking.methods import check_fits, place_of
+from secondpass.ranking.fits import check_fits
+from secondpass.ranking.floors import Floor
+from secondpass.ranking.methods import place_of
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry, suggestion
@@ -77,6 +76,7 @@ _SYNONYMS = {
 """Names of other libraries, without underscores -> name in `PATHS`, for hints."""
 
 NO_EQUIVALENT = "there is no equivalent; leave it out"
+"""What to do instead, in messages about a parameter of another reranker that has no place."""
 _OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
 _AWS = "leave it out; botocore reads the credentials from its own variables and files"
 _REGION = "leave it out; the region is that of the ARN that model= names"
@@ -101,17 +101,21 @@ _INSTEAD = {
 """Parameter of rerankers of several frameworks -> what to do instead."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
-"""Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
+"""Settings that adapters pass with each call, so that their parameters can be assigned."""
 
 
 class Parameters:
     """The parameters of a framework's component, read from the signature of its constructor.
 
+    Those that stand for a setting in `PER_CALL` are passed with each call of the Reranker
+    (:meth:`call_settings`), so they can be assigned to the component at any time. Those that stand
+    for another setting replace it when the Reranker is made (:meth:`overrides`). None leaves it to
+    the configuration.
+
     Args:
         constructor: its ``__init__``.
-        assignable: parameters without a setting that can be assigned to a component.
-        beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
-            set them.
+        own_defaults: settings of `PER_CALL` for which the component has a default of its own, which
+            is that of a ready Reranker, too.
         instead: name of a parameter of the framework's own rerankers -> what to do instead, beside
             those of several frameworks.
 
@@ -125,8 +129,7 @@ class Parameters:
         self,
         constructor: Callable[..., Any],
         *,
-        assignable: Collection[str] = (),
-        beside_ready: Collection[str] = (),
+        own_defaults: Collection[str] = (),
         instead: Mapping[str, str] | None = None,
     ) -> None:
         parameters = [
@@ -140,32 +143,26 @@ class Parameters:
         self.per_call = {
             name: paths[0] for name, paths in self.paths.items() if paths[0] in PER_CALL
         }
-        self.assignable = {*assignable, *self.per_call}
-        self._beside_ready = beside_ready
+        self._own_defaults = own_defaults
         self._instead = {**_INSTEAD, **(instead or {})}
-        # A value of another type could be valid as a different setting, so these are checked here.
-        self._types: dict[str, tuple[Any, ...]] = {}
-        for parameter in parameters:
-            kinds = get_args(parameter.annotation) or (parameter.annotation,)
-            if {*kinds} <= {str, bool, NoneType}:
-                self._types[parameter.name] = kinds
+        self._types: dict[str, tuple[Any, ...]] = {
+            parameter.name: get_args(parameter.annotation) or (parameter.annotation,)
+            for parameter in parameters
+        }
 
-    def arguments(self, local_variables: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a constructor from its ``locals()``."""
-        return {name: local_variables[name] for name in self.defaults}
+    def overrides(self, values: Mapping[str, Any]) -> dict[str, Override]:
+        """The parameters that replace a setting of the configuration: neither None nor default.
 
-    def values(self, component: object) -> dict[str, Any]:
-        """The values of a component that keeps each parameter in the attribute of that name."""
-        return {name: getattr(component, name) for name in self.defaults}
-
-    def overrides(self, values: Mapping[str, Any], *, per_call: bool = True) -> dict[str, Override]:
-        """The parameters that are neither None nor at their defaults, as overrides."""
+        A list in place of a key has the names of its variables.
+        """
         return {
-            name: Override(values[name], paths, moved if paths == ("floor",) else None)
+            name: Override(
+                values[name], PATHS["api_key_env"] if _names_variables(name, values) else paths
+            )
             for name, paths in self.paths.items()
-            if values[name] is not None
+            if name not in self.per_call
+            and values[name] is not None
             and values[name] != self.defaults[name]
-            and (per_call or name not in self.per_call)
         }
 
     def call_settings(self, component: object, **options: Any) -> dict[str, Any]:
@@ -175,14 +172,91 @@ class Parameters:
 
     # ------------------------------------------------------------------ checks
 
+    def converted(self, name: str, value: Any) -> Any:
+        """The value of a number, string or boolean, as Python's type, which can be saved.
+
+        Raises:
+            ValueError: it is of another type than that of the signature, or a number out of range.
+        """
+        kinds = self._types[name]
+        if value is None and NoneType in kinds:
+            return None
+        if int in kinds:
+            return whole_number(name, value)
+        if float in kinds:
+            return options.finite_number(name, value)
+        if problems := self.type_problems({name: value}):
+            raise ConfigurationError(problems, self.component)
+        return value
+
     def type_problems(self, values: Mapping[str, Any]) -> list[Problem]:
-        """A problem for each string or boolean parameter of the wrong type."""
+        """A problem for each string or boolean parameter of the wrong type.
+
+        Such a value could be valid as a different setting.
+        """
         problems = []
         for name, kinds in self._types.items():
-            if name in values and not isinstance(values[name], kinds):
+            is_plain = {*kinds} <= {str, bool, NoneType}
+            if is_plain and name in values and not isinstance(values[name], kinds):
                 expected, kind = with_article(kinds[0].__name__), type(values[name]).__name__
                 problems.append(Problem((name,), f"must be {expected}, not {kind}"))
         return problems
+
+    def check(self, name: str, value: Any, passed: object, core: Reranker) -> None:
+        """Check that a parameter of `per_call` takes effect when it is passed or assigned.
+
+        Args:
+            name: of the parameter.
+            value: its value.
+            passed: the ``reranker`` argument of the component, which may have the same setting.
+            core: the Reranker that was made of it.
+
+        Raises:
+            ConfigurationError: it is set twice, or the method or another setting rules it out.
+        """
+        if value is None:
+            return
+        setting = self.per_call[name]
+        if self._is_set(setting, passed):
+            message = f"can't be set, because the reranker sets {setting!r}; change it there"
+            raise ConfigurationError([Problem((name,), message)])
+        try:
+            if setting == "floor":
+                Floor(0.0).check(core.method, core.blend)
+            elif setting == "depth" and type(value) is int:
+                check_fits(core._stages, value, core.render, core.passages)
+            elif setting == "order":
+                to_ordering(value, core.orders)
+        except ConfigurationError as error:
+            inside = setting == "order"  # its own settings have paths
+            problems = [
+                problem.under((name,)) if inside else Problem((name,), problem.message)
+                for problem in error.problems
+            ]
+            raise ConfigurationError(problems) from None
+
+    def _is_set(self, setting: str, passed: object) -> bool:
+        """Whether the ``reranker`` argument has a setting."""
+        if isinstance(passed, Reranker):
+            return setting not in self._own_defaults and getattr(passed, setting) is not None
+        return isinstance(passed, Mapping) and setting in passed
+
+    def check_known(self, cls: type, names: Iterable[str]) -> None:
+        """Check the names of keyword arguments.
+
+        Args:
+            cls: the class to construct, which may be one with further parameters.
+            names: the names.
+
+        Raises:
+            TypeError: one is unknown; the message has the nearest parameter, unlike Python's.
+        """
+        parameters = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return
+        if unknown := {*names} - {parameter.name for parameter in parameters}:
+            message = "; ".join(map(str, self.unknown(unknown)))
+            raise TypeError(f"{cls.__name__}: {message}")
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """A problem for each name that is not a parameter, with what to write instead."""
@@ -200,57 +274,16 @@ class Parameters:
             problems.append(Problem((name,), f"unknown argument{hint}"))
         return problems
 
-    def fixed_by(self, reranker: object) -> frozenset[str]:
-        """The parameters of `per_call` that the ``reranker`` argument sets."""
-        if isinstance(reranker, Reranker):
-            return frozenset(
-                name
-                for name, setting in self.per_call.items()
-                if name not in self._beside_ready
-                or (setting != "dedupe" and getattr(reranker, setting) is not None)
-            )
-        config = reranker if isinstance(reranker, Mapping) else {}
-        return frozenset(name for name, setting in self.per_call.items() if setting in config)
+    def fixed(self, name: str) -> str:
+        """What to say about an attribute that cannot be assigned."""
+        if name in self.defaults:
+            return f"{name} can't be changed after construction; make a new component"
+        return f"{name} is no parameter of {self.component}{suggestion(name, [*self.defaults])}"
 
-    def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
-        """Check that the reranker does not set a parameter that has a value."""
-        if value is not None and name in fixed:
-            setting = self.per_call[name]
-            message = f"can't be set, because the reranker sets {setting!r}; change it there"
-            raise ConfigurationError([Problem((name,), message)])
 
-    def assigned(
-        self, name: str, value: Any, overrides: Collection[str], fixed: Collection[str]
-    ) -> Any:
-        """The value of a parameter that is assigned to a component, checked.
-
-        Args:
-            name: name of the parameter.
-            value: its new value.
-            overrides: parameters that the component's configuration was created with.
-            fixed: parameters that its reranker sets.
-
-        Raises:
-            AttributeError: the parameter is not assignable, or there is none of this name.
-            ValueError: the value is of the wrong kind, or cannot take effect.
-        """
-        if name not in self.assignable:
-            message = "can't be changed after construction; make a new component"
-            if name not in self.defaults:
-                hint = suggestion(name, sorted(self.defaults))
-                message = f"is no parameter of {self.component}{hint}"
-            raise AttributeError(f"{name} {message}")
-        problems = self.type_problems({name: value})
-        if value is None and name in overrides:
-            message = "can't be set to None, because the component was made with a value"
-            problems.append(Problem((name,), message))
-        if problems:
-            raise ConfigurationError(problems, self.component)
-        self.check_free(name, value, fixed)
-        setting = self.per_call.get(name)
-        if setting in {"top_k", "depth"} or name == "max_tokens":
-            return whole_number(name, value)
-        return finite_number(name, value) if setting == "floor" else value
+def _names_variables(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a parameter for a key has the names of its variables."""
+    return PATHS[name] == _KEY and isinstance(values[name], list)
 
 
 def _as_setting(name: str) -> str:
@@ -276,47 +309,13 @@ def whole_number(name: str, value: Any) -> int | None:
     return None if value is None else options.whole_number(name, value)
 
 
-def plain_number(value: Any) -> Any:
-    """Python's float for a real number of another library, which cannot be saved."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            return float(value)
-    return value
-
-
-def finite_number(name: str, value: Any) -> float | None:
-    """A threshold as Python's float; None stays None.
+def check_options(reranker: Reranker, **given: Any) -> None:
+    """Check options of `Reranker.rerank` for later calls.
 
     Raises:
-        InputError: it is not a finite number.
+        InputError: one is of the wrong kind.
     """
-    return None if value is None else options.finite_number(name, value)
-
-
-def check_order(order: object, reranker: Reranker) -> None:
-    """Check that an ordering exists, and that its settings are right."""
-    try:
-        to_ordering(order, reranker.orders)
-    except ConfigurationError as error:
-        problems = [problem.under(("order",)) for problem in error.problems]
-        raise ConfigurationError(problems) from None
-
-
-def check_floor(name: str, value: object, reranker: Reranker) -> None:
-    """Check that a component may have a threshold: scores that are ranks cannot have one."""
-    if value is None:
-        return
-    try:
-        Floor(0.0).check(reranker.method, reranker.blend)
-    except ConfigurationError as error:
-        problems = [Problem((name,), problem.message) for problem in error.problems]
-        raise ConfigurationError(problems) from None
-
-
-def check_depth(depth: int | None, reranker: Reranker) -> None:
-    """Check that no setting, such as a threshold, was fitted for another depth."""
-    if depth is not None:
-        check_fits(reranker._stages, depth, reranker.render, reranker.passages)
+    options.validate(given, reranker.orders)
 
 
 def checked_list(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,10 @@ class Override:
         value: of the setting. It may be a key, so it is not in the repr.
         places: dotted paths of the setting. The first is used that the configured method, or the
             language model that it asks, has.
-        replacing: called with the configured value and this one, for the setting; None to use this.
     """
 
     value: Any = field(repr=False)
     places: tuple[str, ...]
-    replacing: Callable[[Any, Any], Any] | None = None
 
 
 def overlay(
@@ -62,11 +60,7 @@ def overlay(
                     )
             if _is_set(config, alternative):
                 _set(merged, alternative, None)
-            value = override.value
-            if override.replacing is not None:
-                before = value_at(config, path)
-                value = override.replacing(None if isinstance(before, Unfilled) else before, value)
-            _set(merged, path, value)
+            _set(merged, path, override.value)
         except ConfigurationError as error:
             problems.extend(Problem((name,), problem.message) for problem in error.problems)
     if problems:
@@ -94,18 +88,6 @@ def with_parameter_names(
         name = next((names[p] for p in names if problem.path[: len(p)] == p), None)
         result.append(Problem(problem.path if name is None else (name,), problem.message))
     return result
-
-
-def without(config: dict[str, Any], flat: Mapping[str, Override]) -> dict[str, Any]:
-    """A reranker's configuration without the settings of the overrides."""
-    for override in flat.values():
-        for place in override.places:
-            *outer, key = place.split(".")
-            inside = value_at(config, outer)
-            if isinstance(inside, dict) and key in inside:
-                del inside[key]
-                break
-    return {key: value for key, value in config.items() if value != {}}
 
 
 def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> list[str]:

@@ -72,7 +72,7 @@ TAKEN = {
 def test_a_saved_cross_encoder_is_taken_as_it_is(create: Callable[[], Any]) -> None:
     theirs = create()
     ranker = loaded(theirs)
-    method = ranker.reranker.to_config()["method"]
+    method = ranker._reranker.to_config()["method"]
     names = ("backend", "trust_remote_code", "tokenizer_kwargs", "config_kwargs")
     defaults = (None, False, None, None)
     for name, default in zip(names, defaults, strict=True):

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from llama_index.core.bridge.pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
-    ValidationInfo,
     field_serializer,
     field_validator,
 )
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
+from pydantic import BeforeValidator, FieldSerializationInfo
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
@@ -33,37 +34,36 @@ from llama_index.postprocessor.secondpass.nodes import (
     ranked,
     shortened_nodes,
 )
-from llama_index.postprocessor.secondpass.parameters import (
-    BESIDE_READY,
-    INSTEAD,
-    holds_a_key,
-    overrides_of,
-    resolved,
-    written_order,
+from llama_index.postprocessor.secondpass.parameters import INSTEAD, holds_a_key, resolved
+from llama_index.postprocessor.secondpass.prompts import prompt_objects, saved_prompts, templates
+from secondpass import (
+    ConfigurationError,
+    InputError,
+    NotSerializableError,
+    Problem,
+    Ranking,
+    Report,
+    Reranker,
+    Stored,
 )
-from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
-from secondpass import Ranking, Report, Reranker, Stored
-from secondpass.adapters.parameters import (
+from secondpass.adapters import (
     Parameters,
-    check_depth,
-    check_floor,
-    check_order,
+    Shortened,
+    check_options,
+    describe,
+    detached,
+    fork_lock,
+    naming_kept_keys,
+    problems_of,
+    saved,
     whole_number,
+    with_prompts,
 )
-from secondpass.adapters.scores import naming_kept_keys
-from secondpass.adapters.shortening import Shortened
-from secondpass.concurrency.locks import fork_lock
-from secondpass.config import preset_names
-from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
-from secondpass.ranking.options import validate
-from secondpass.ranking.ordering import Ordering
-from secondpass.settings import describe
-from secondpass.settings.messages import problems_of
-from secondpass.settings.overrides import without
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
-
-R = TypeVar("R", bound="SecondPassRerank")
+OrderLike: TypeAlias = str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None
+Own = BeforeValidator(detached)
+"""Marks fields with mappings, which the caller may change later."""
 
 _updating = fork_lock()
 
@@ -152,6 +152,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             excluded, file paths and dates included.
         metadata_prefix: prefix of the added metadata keys.
         keep_retrieval_score: whether ``retrieval_score`` is added.
+        prompts: prompts of the methods, by the names that ``get_prompts`` has; ``update_prompts``
+            adds to them.
         llm: the language model, instead of that of the configuration, which then need not have one.
             It is never serialised: pass it to ``from_json`` again.
         callback_manager: receives an event for each reranking; None: nothing does.
@@ -164,7 +166,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
 
-    reranker: RerankerLike = Field(
+    reranker: Annotated[RerankerLike, Own] = Field(
         "default",
         frozen=True,
         repr=False,
@@ -183,7 +185,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     trust_remote_code: bool = Field(
         False, strict=True, frozen=True, description="Whether to run the model repository's code."
     )
-    cross_encoder_kwargs: dict[str, Any] | None = Field(
+    cross_encoder_kwargs: Annotated[dict[str, Any] | None, Own] = Field(
         None,
         frozen=True,
         description="Settings of a cross-encoder, as SentenceTransformerRerank takes them.",
@@ -195,7 +197,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     strict: bool | None = Field(
         None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
-    order: str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None = Field(
+    order: Annotated[OrderLike, Own] = Field(
         None, description="Rule that moves nodes after they are ranked."
     )
     max_tokens: int | None = Field(
@@ -208,6 +210,12 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     keep_retrieval_score: bool = Field(
         True, description="Whether to keep the retrieval score in the metadata."
     )
+    prompts: dict[str, str | SkipJsonSchema[BasePromptTemplate]] = Field(
+        default_factory=dict,
+        frozen=True,
+        repr=False,
+        description="Prompts of the methods, by name.",
+    )
     llm: SkipJsonSchema[LLM] | None = Field(
         None, exclude=True, repr=False, frozen=True, description="The language model to ask."
     )
@@ -215,7 +223,6 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     PARAMETERS: ClassVar[Parameters]
 
     _reranker: Reranker = PrivateAttr()
-    _prompts: dict[str, object] = PrivateAttr(default_factory=dict)
     _scope: Scope = PrivateAttr(default_factory=Scope)  # of query settings; copies share it
 
     def __init__(
@@ -233,43 +240,48 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         api_key: str | SecretStr | None = None,
         dedupe: bool | None = None,
         strict: bool | None = None,
-        order: str | Mapping[str, Any] | Ordering | None = None,
+        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
         max_tokens: int | None = None,
         metadata_mode: MetadataMode = MetadataMode.NONE,
         metadata_prefix: str = "",
         keep_retrieval_score: bool = True,
+        prompts: Mapping[str, BasePromptTemplate | str] | None = None,
         llm: LLM | None = None,
         **fields: Any,
     ) -> None:
-        values = self.PARAMETERS.arguments(locals())
         fields.pop("class_name", None)  # model_dump writes it
         if unknown := self.PARAMETERS.unknown(fields.keys() - type(self).model_fields.keys()):
             raise ConfigurationError(unknown, type(self).__name__)
-        values["model"] = None if model is None else str(model)
-        if isinstance(cross_encoder_kwargs, Mapping):
-            values["cross_encoder_kwargs"] = dict(cross_encoder_kwargs)
-        values["order"] = dict(order) if isinstance(order, Mapping) else order
         # Checked before pydantic, which would wrap errors of the core.
         if "callback_manager" in fields:
             fields["callback_manager"] = checked_manager(fields["callback_manager"])
-        fixed = self.PARAMETERS.fixed_by(reranker)
-        for name in self.PARAMETERS.per_call:
-            self.PARAMETERS.check_free(name, values[name], fixed)
-        core = resolved(reranker, self.PARAMETERS, values)
-        check_order(values["order"], core)
+        fields |= {
+            "reranker": reranker,
+            "top_n": top_n,
+            "depth": depth,
+            "similarity_cutoff": similarity_cutoff,
+            "model": None if model is None else str(model),
+            "device": device,
+            "choice_batch_size": choice_batch_size,
+            "trust_remote_code": trust_remote_code,
+            "cross_encoder_kwargs": cross_encoder_kwargs,
+            "api_key": api_key,
+            "dedupe": dedupe,
+            "strict": strict,
+            "order": order,
+            "max_tokens": max_tokens,
+            "metadata_mode": metadata_mode,
+            "metadata_prefix": metadata_prefix,
+            "keep_retrieval_score": keep_retrieval_score,
+            "prompts": templates(prompts or {}),
+            "llm": llm,
+        }
+        core = resolved(reranker, self.PARAMETERS, fields)
         with _plain_errors(type(self).__name__):
-            super().__init__(**values, **fields)
-        check_depth(self.depth, core)
-        check_floor("similarity_cutoff", self.similarity_cutoff, core)
+            super().__init__(**fields)
+        for name in self.PARAMETERS.per_call:
+            self.PARAMETERS.check(name, getattr(self, name), reranker, core)
         self._reranker = core
-
-    @field_validator("*")
-    @classmethod
-    def _not_set_twice(cls, value: Any, info: ValidationInfo) -> Any:
-        # For assignments; the constructor checks its arguments itself.
-        fixed = cls.PARAMETERS.fixed_by(info.data.get("reranker"))
-        cls.PARAMETERS.check_free(str(info.field_name), value, fixed)
-        return value
 
     @field_validator("callback_manager", mode="before")
     @classmethod
@@ -289,12 +301,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         if field is not None and field.frozen:
             message = "can't be changed after construction; make a new postprocessor"
             raise ConfigurationError([Problem((name,), message)], type(self).__name__)
-        if name == "order":
-            check_order(value, self._reranker)
-        if name == "similarity_cutoff":
-            check_floor(name, value, self._reranker)
         if field is None and not (name.startswith("_") or hasattr(type(self), name)):
             raise ConfigurationError(self.PARAMETERS.unknown([name]), type(self).__name__)
+        if name in self.PARAMETERS.per_call:
+            self.PARAMETERS.check(name, value, self.reranker, self._reranker)
         with _plain_errors(type(self).__name__):
             super().__setattr__(name, value)
 
@@ -311,7 +321,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Ordering | None = None,
+        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
@@ -344,7 +354,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Ordering | None = None,
+        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
@@ -360,7 +370,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         self,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Ordering | None = None,
+        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> AbstractContextManager[None]:
@@ -378,13 +388,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         Raises:
             ValueError: an argument is of the wrong kind.
         """
+        check_options(self._reranker, order=order, instruction=instruction)
         settings = {"order": order, "context": context, "instruction": instruction}
         settings["top_k"] = whole_number("top_n", top_n)
-        validate({"instruction": instruction})
-        try:
-            check_order(order, self._reranker)
-        except ConfigurationError as error:
-            raise InputError(str(error)) from None
         return _block(self._scope, {k: value for k, value in settings.items() if value is not None})
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
@@ -484,109 +490,69 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     # ------------------------------------------------------------------ prompts
 
     def _get_prompts(self) -> PromptDictType:
-        return prompts_of(self._reranker)
+        return prompt_objects(self._reranker)
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
-        own = {name: prompt for name, prompt in prompts.items() if ":" not in name}
+        own = templates({name: prompt for name, prompt in prompts.items() if ":" not in name})
         with _updating:
             self._reranker = with_prompts(self._reranker, own)
-            self._prompts = {**self._prompts, **own}
+            self.__dict__["prompts"] = {**self.prompts, **own}  # fixed for others
 
     # ------------------------------------------------------------------ serialisation
 
-    @field_serializer("order")
-    def _serialised_order(self, value: object) -> object:
-        return written_order(value)
+    @field_serializer("reranker", "order")
+    def _saved(self, value: object, info: FieldSerializationInfo) -> Any:
+        return saved(value, info.field_name)
 
-    @field_serializer("reranker")
-    def _serialised(self, _value: object) -> str | dict[str, Any]:
-        return self._configuration()
-
-    def _configuration(self) -> str | dict[str, Any]:
-        """The ``reranker`` argument that creates the same postprocessor with the other fields."""
-        is_preset = isinstance(self.reranker, str) and self.reranker in preset_names()
-        if is_preset and not self._prompts:
-            return str(self.reranker)
-        values, core = self._values(), self._reranker
-        if self.api_key is not None:  # it is never written out
-            core = resolved(self.reranker, self.PARAMETERS, {**values, "api_key": None})
-            core = with_prompts(core, self._prompts)
-        config = without(core.to_config(), overrides_of(self.PARAMETERS, values))
-        per_call = self.PARAMETERS.per_call
-        saved_apart = {place for name, place in per_call.items() if values[name] is not None}
-        return {key: value for key, value in config.items() if key not in saved_apart}
-
-    def _values(self) -> dict[str, Any]:
-        names = type(self).model_fields.keys() - {"callback_manager"}
-        return {name: getattr(self, name) for name in names}
+    @field_serializer("prompts")
+    def _saved_prompts(self, value: dict[str, str | BasePromptTemplate]) -> dict[str, str]:
+        return saved_prompts(value)
 
     def model_dump(self, **kwargs: Any) -> dict[str, Any]:
-        """The fields, with the reranker as a name or a mapping for YAML and JSON.
+        """The fields, as they were passed.
 
         Raises:
-            NotSerializableError: the reranker holds an object without a registered name.
+            NotSerializableError: the reranker holds a key, or an object without a registered name.
         """
         try:
             return super().model_dump(**kwargs)
         except PydanticSerializationError:
-            self._configuration()  # raises the core's own error, of which pydantic keeps the text
-            written_order(self.order)
+            # Raises the core's own error, of which pydantic keeps the text.
+            saved(self.reranker, "reranker")
+            saved(self.order, "order")
+            saved_prompts(self.prompts)
             raise
 
     # ------------------------------------------------------------------ copies
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy. A shallow copy shares the models, unless ``update`` replaces them."""
-        original = deepcopy(self) if deep else self
-        copied = super(SecondPassRerank, original).model_copy(update=update)
-        fixed = {"reranker", "llm", "cross_encoder_kwargs", *self.PARAMETERS.paths}
-        fixed -= self.PARAMETERS.per_call.keys()
-        if update and not update.keys().isdisjoint(fixed):
-            core = resolved(copied.reranker, self.PARAMETERS, copied._values())
-            copied._reranker = with_prompts(core, copied._prompts)
-        if update and "order" in update:
-            check_order(copied.order, copied._reranker)
+        """A copy. It shares the models, unless ``update`` replaces them."""
+        update = update or {}
+        copied = super().model_copy(update=update, deep=deep)
+        fixed = {name for name, field in type(self).model_fields.items() if field.frozen}
+        if not fixed.isdisjoint(update):
+            copied._reranker = resolved(copied.reranker, self.PARAMETERS, copied.__dict__)
+        for name in update.keys() & self.PARAMETERS.per_call.keys():
+            self.PARAMETERS.check(name, update[name], copied.reranker, copied._reranker)
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        copied = _rebuilt(type(self), self._arguments(), self._prompts)
-        copied.callback_manager = self.callback_manager
-        copied._scope = self._scope
-        if memo is not None:
-            memo[id(self)] = copied
-        return copied
+    def __deepcopy__(self, _memo: dict[int, Any] | None = None) -> Self:
+        # What it was made of is fixed, models can be shared, and handlers have to be.
+        return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The base class drops what cannot be pickled, such as locks and models, with only a log
-        # line; their configuration can be pickled. Handlers and keys are never written out.
-        arguments = {**self._arguments(), "api_key": None}
-        message = "holds a key, which is not written out; name its environment variable instead"
-        if holds_a_key(arguments["reranker"]):
-            raise NotSerializableError([Problem(("reranker",), message)])
+        # line; a new postprocessor has them again. Handlers and keys are never written out.
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        del fields["api_key"], fields["callback_manager"]
         if self.llm is not None and holds_a_key(vars(self.llm)):
             message = "holds a key, which is not written out; use to_json and from_json(..., llm=)"
             raise NotSerializableError([Problem(("llm",), message)])
-        return _rebuilt, (type(self), arguments, self._prompts)
-
-    def _arguments(self) -> dict[str, Any]:
-        """Arguments for an equal postprocessor; objects that have no configuration are shared."""
-        values = self._values()
-        if isinstance(self.reranker, Mapping):
-            with suppress(NotSerializableError):
-                values["reranker"] = self._configuration()
-        return values
+        fields["reranker"] = saved(self.reranker, "reranker")
+        return partial(type(self), **fields), ()
 
 
-SecondPassRerank.PARAMETERS = Parameters(
-    SecondPassRerank.__init__, beside_ready=BESIDE_READY, instead=INSTEAD
-)
-
-
-def _rebuilt(cls: type[R], arguments: dict[str, Any], prompts: dict[str, Any]) -> R:
-    rebuilt = cls(**arguments)
-    rebuilt._reranker = with_prompts(rebuilt._reranker, prompts)
-    rebuilt._prompts = prompts
-    return rebuilt
+SecondPassRerank.PARAMETERS = Parameters(SecondPassRerank.__init__, instead=INSTEAD)
 
 
 def _query_text(query: QueryType | None) -> str:

@@ -17,9 +17,8 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from llama_index.postprocessor.secondpass.nodes import snapshot
-from secondpass import ConfigurationError, Report, RerankError
-from secondpass.errors import Problem
-from secondpass.settings import describe
+from secondpass import ConfigurationError, Problem, Report, RerankError
+from secondpass.adapters import describe
 
 dispatcher = get_dispatcher(__name__)
 

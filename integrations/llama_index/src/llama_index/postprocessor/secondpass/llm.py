@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
@@ -13,11 +14,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
-from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion, part
-from secondpass.errors import LLMError
-from secondpass.llms.finish_reasons import check_answered, is_truncated
-from secondpass.questions import Completion, Prompt
-from secondpass.services.provider_errors import error_response
+from secondpass.adapters import FrameworkLLM, SavedByAdapter, completion, error_response, part
+from secondpass.extend import Completion, LLMError, Prompt
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
@@ -79,14 +77,14 @@ class LlamaIndexLLM(FrameworkLLM):
             response = await self._by_tool(messages, prompt.schema)
         else:
             response = await self._call("chat", messages)
-        reason = _finish_reason(response)
-        check_answered(reason)
+        text, reason = response.message.content or "", _finish_reason(response)
+        answer = completion(text, reason, _usage(response))
         arguments = self._arguments(response)
-        if is_truncated(reason):
+        if answer.cut:
             # LLMs close truncated JSON, so its last value may be incomplete. Readers drop the last
             # value of a reply that is not closed.
             arguments = arguments.rstrip("]}")
-        return completion(arguments or response.message.content or "", reason, _usage(response))
+        return replace(answer, text=arguments) if arguments else answer
 
     async def _by_tool(
         self, messages: list[ChatMessage], schema: Mapping[str, Any]

@@ -10,9 +10,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 from llama_index.core.utils import get_tokenizer
 
 from secondpass import Candidate, Ranked, Ranking
-from secondpass.adapters.parameters import checked_list
-from secondpass.adapters.scores import results
-from secondpass.adapters.shortening import Shortened, shortened
+from secondpass.adapters import Shortened, checked_list, results, shortened
 
 _NEIGHBOURS = ("ref_doc_id", "start_char_idx")
 """The document of a node, and where the node begins in it."""

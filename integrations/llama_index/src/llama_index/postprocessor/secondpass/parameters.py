@@ -11,15 +11,10 @@ from llama_index.core.bridge.pydantic import SecretStr
 from llama_index.core.llms import LLM
 
 from llama_index.postprocessor.secondpass.llm import OwnedLLM
-from secondpass import ConfigurationError, Reranker
-from secondpass.adapters.parameters import NO_EQUIVALENT, Parameters
+from secondpass import ConfigurationError, Problem, Reranker
+from secondpass.adapters import NO_EQUIVALENT, Override, Parameters, kind_of, with_prompts
 from secondpass.config import resolve
-from secondpass.errors import Problem, with_article
-from secondpass.settings.overrides import Override
-from secondpass.settings.registry import dump_part
 
-BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
-"""Parameters that can be used with a ready Reranker that does not set them."""
 _PROMPT = "call update_prompts({'instruction_prompt': …})"
 INSTEAD = {
     **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
@@ -72,20 +67,34 @@ _INSTEAD_OF_KWARGS = {
 """Arguments of CrossEncoder that are not taken -> what to do instead."""
 
 
-def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The settings that the parameters override, without those that are passed with each call."""
+def resolved(
+    reranker: Reranker | Mapping[str, Any] | Path | str,
+    parameters: Parameters,
+    values: Mapping[str, Any],
+) -> Reranker:
+    """The Reranker that the parameters describe."""
+    llm = values["llm"]
+    if llm is not None and not isinstance(llm, LLM):
+        message = f"give an LLM of LlamaIndex, not {kind_of(llm)}"
+        if isinstance(llm, Mapping):
+            message += "; it is never serialised: use from_dict(…, llm=) or from_json(…, llm=)"
+        raise ConfigurationError([Problem(("llm",), message)])
     key = values["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
-    overrides = parameters.overrides({**values, "api_key": key}, per_call=False)
-    return {**_of_cross_encoder(values["cross_encoder_kwargs"] or {}), **overrides}
+    flat = _of_cross_encoder(values["cross_encoder_kwargs"] or {})
+    flat |= parameters.overrides({**values, "api_key": key})
+    core = resolve(
+        reranker, llm=None if llm is None else OwnedLLM(llm), flat=flat, caller="SecondPassRerank"
+    )
+    return with_prompts(core, values["prompts"])
 
 
 def _of_cross_encoder(arguments: object) -> dict[str, Override]:
     """The settings that arguments of CrossEncoder override."""
     name = "cross_encoder_kwargs"
     if not isinstance(arguments, Mapping):
-        message = f"give a mapping, not {with_article(type(arguments).__name__)}"
+        message = f"give a mapping, not {kind_of(arguments)}"
         raise ConfigurationError([Problem((name,), message)])
     if problems := [
         Problem((name, key), f"is not taken; {_INSTEAD_OF_KWARGS[key]}")
@@ -98,29 +107,6 @@ def _of_cross_encoder(arguments: object) -> dict[str, Override]:
         for key, value in arguments.items()
         if value is not None
     }
-
-
-def resolved(
-    reranker: Reranker | Mapping[str, Any] | Path | str,
-    parameters: Parameters,
-    values: Mapping[str, Any],
-) -> Reranker:
-    """The Reranker that the parameters describe."""
-    llm = values["llm"]
-    if llm is not None and not isinstance(llm, LLM):
-        message = f"give an LLM of LlamaIndex, not {with_article(type(llm).__name__)}"
-        if isinstance(llm, Mapping):
-            message += "; it is never serialised: use from_dict(…, llm=) or from_json(…, llm=)"
-        raise ConfigurationError([Problem(("llm",), message)])
-    llm = None if llm is None else OwnedLLM(llm)
-    flat = overrides_of(parameters, values)
-    return resolve(reranker, llm=llm, flat=flat, caller="SecondPassRerank")
-
-
-def written_order(order: object) -> object:
-    """An ordering as plain values for YAML and JSON."""
-    plain = order is None or isinstance(order, str | dict)
-    return order if plain else dump_part(order, "order")
 
 
 _KEY = re.compile(

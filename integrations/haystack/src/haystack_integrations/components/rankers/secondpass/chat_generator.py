@@ -6,12 +6,8 @@ from haystack.components.generators.chat.types import ChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tracing.tracer import tracer
 
-from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion
-from secondpass.asking.life_cycle import Closing
-from secondpass.concurrency.threads import in_thread
-from secondpass.errors import LLMError
-from secondpass.llms.finish_reasons import check_answered
-from secondpass.questions import Completion, Prompt
+from secondpass.adapters import Closing, FrameworkLLM, SavedByAdapter, completion, in_thread
+from secondpass.extend import Completion, LLMError, Prompt
 
 
 class ChatGeneratorLLM(FrameworkLLM):
@@ -75,9 +71,7 @@ class ChatGeneratorLLM(FrameworkLLM):
         if not replies or not isinstance(replies[0], ChatMessage):
             raise LLMError("the chat generator gave no reply", "bad_response")
         meta = replies[0].meta
-        reason = meta.get("finish_reason")
-        check_answered(reason)
-        return completion(replies[0].text or "", reason, meta.get("usage") or {})
+        return completion(replies[0].text or "", meta.get("finish_reason"), meta.get("usage") or {})
 
     def warm_up(self) -> None:
         """Warm up the generator."""

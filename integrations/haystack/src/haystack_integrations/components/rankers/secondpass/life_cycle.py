@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from haystack import logging
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
-from secondpass.asking.life_cycle import Closing
-from secondpass.concurrency.locks import fork_lock
-from secondpass.reranker import Reranker
+from secondpass import Reranker
+from secondpass.adapters import Closing, fork_lock
 
 logger = logging.getLogger(__name__)
 

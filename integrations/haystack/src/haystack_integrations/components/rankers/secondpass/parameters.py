@@ -1,27 +1,26 @@
 """Checks Haystack's parameters, and converts them to settings of a configuration."""
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
-from secondpass import ConfigurationError
-from secondpass.adapters.parameters import NO_EQUIVALENT, PATHS, Parameters, plain_number
-from secondpass.errors import Problem, with_article
-from secondpass.settings import OptionalVariables
-from secondpass.settings.overrides import Override
+from secondpass import ConfigurationError, Problem
+from secondpass.adapters import (
+    NO_EQUIVALENT,
+    OptionalVariables,
+    Override,
+    Parameters,
+    kind_of,
+)
 
-KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
-"""Parameters that hold further arguments for a local model, and may hold types of torch."""
-ASSIGNABLE = {"max_tokens", "meta_prefix"}
-"""Parameters without a setting that can be assigned to a component."""
-BESIDE_READY = {"top_k", "dedupe"}
-"""Parameters that can be used with a ready Reranker that does not set them."""
+READ_AT_EACH_RUN = frozenset(
+    {"top_k", "depth", "score_threshold", "dedupe", "max_tokens", "meta_prefix"}
+)
+"""Parameters that can be assigned to a component."""
 _OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
 _TIERS = "write {'order': {'type': 'tiers', …}}, or keep a MetaFieldRanker after this ranker"
 _GROUPING = "keep a MetaFieldGroupingRanker after this ranker"
@@ -55,27 +54,22 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
     is_class = isinstance(generator, type)
     can_run = callable(getattr(generator, "run", None)) and not is_class
     if generator is not None and not can_run:
-        kind = "class" if is_class else type(generator).__name__
-        message = f"give a chat generator, an object with a run method, not {with_article(kind)}"
+        kind = "a class" if is_class else kind_of(generator)
+        message = f"give a chat generator, an object with a run method, not {kind}"
         problems.append(Problem(("chat_generator",), message))
     if problems:
         raise ConfigurationError(problems)
-    token = _token(values["token"])
-    overrides = parameters.overrides(
+    model = values["model"]
+    return parameters.overrides(
         {
             **values,
-            "model": os.fspath(model) if isinstance(model := values["model"], PathLike) else model,
-            "score_threshold": plain_number(values["score_threshold"]),
+            "model": fspath(model) if isinstance(model, PathLike) else model,
             "scale_score": _ACTIVATIONS.get(values["scale_score"]),
             "meta_fields_to_embed": _fields(values["meta_fields_to_embed"]),
             "device": _device(values["device"]),
-            "token": token,
-            **{name: plain_types(values[name]) for name in KWARGS},
+            "token": _token(values["token"]),
         }
     )
-    if isinstance(token, list):
-        overrides["token"] = Override(token, PATHS["api_key_env"])
-    return overrides
 
 
 _ACTIVATIONS = {True: "sigmoid", False: "none"}
@@ -92,14 +86,6 @@ def plain_types(value: Any) -> Any:
 
 _TORCH = re.compile(r"torch\.\w+")
 """A type of torch as Haystack's rankers save it."""
-
-
-def saved_path(reranker: str | PathLike[str]) -> str:
-    """A preset's name or a path, as a string from which the same is loaded."""
-    name = fspath(reranker)
-    if isinstance(reranker, str) or Path(name).name != name:
-        return name
-    return os.path.join(os.curdir, name)  # a bare name would be taken for a preset's
 
 
 def _fields(names: Sequence[str] | None) -> list[str] | None:
@@ -121,7 +107,7 @@ def _device(device: ComponentDevice | None) -> str | None:
         return None
     message = ""
     if not isinstance(device, ComponentDevice):
-        message = f"give a ComponentDevice, not {with_article(type(device).__name__)}"
+        message = f"give a ComponentDevice, not {kind_of(device)}"
         if isinstance(device, str):
             message += ": ComponentDevice.from_str(...)"
     elif device.has_multiple_devices:

@@ -1,13 +1,11 @@
 """The Haystack component around :class:`secondpass.Reranker`."""
 
 # Annotations are evaluated here, because Haystack derives a component's sockets from them.
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from operator import attrgetter
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,31 +18,27 @@ from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
 from haystack_integrations.components.rankers.secondpass.life_cycle import LifeCycle
 from haystack_integrations.components.rankers.secondpass.parameters import (
-    ASSIGNABLE,
-    BESIDE_READY,
     INSTEAD,
-    KWARGS,
+    READ_AT_EACH_RUN,
     overrides_of,
     plain_types,
-    saved_path,
 )
-from secondpass import Candidate, ConfigurationError, Ranking, Reranker
-from secondpass.adapters.parameters import (
+from secondpass import Candidate, ConfigurationError, InputError, Ranking, Reranker
+from secondpass.adapters import (
     Parameters,
-    check_floor,
+    Shortened,
     checked_list,
-    finite_number,
-    plain_number,
+    describe,
+    detached,
+    kind_of,
+    naming_kept_keys,
+    results,
+    saved,
+    shortened,
+    use_logger,
     whole_number,
 )
-from secondpass.adapters.scores import naming_kept_keys, results
-from secondpass.adapters.shortening import Shortened, shortened
 from secondpass.config import resolve
-from secondpass.errors import InputError
-from secondpass.ranking.candidates import kind_of
-from secondpass.ranking.diagnostics import use_logger
-from secondpass.settings import describe
-from secondpass.settings.overrides import Override, without
 
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
@@ -78,29 +72,11 @@ class SecondPassRanker:
     """
 
     PARAMETERS: ClassVar[Parameters]
-    model: str | Path | None
-    depth: int | None
-    scale_score: bool | None
-    dedupe: bool | None
-    max_tokens: int | None
-    token_counter: Callable[[str], Any] | None
-    meta_prefix: str
-    chat_generator: ChatGenerator | None
-    _name: str | None
-    _is_ready: bool
-    _fixed: frozenset[str]
-    _overrides: dict[str, Override]
-    _life: LifeCycle
 
     def __new__(cls, *_arguments: Any, **named: Any) -> Self:
-        """Reject unknown arguments; the message has the nearest parameter, unlike Python's."""
-        own = inspect.signature(cls.__init__).parameters.values()  # a subclass may have others
-        names = named.keys() - {parameter.name for parameter in own}
-        if names and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
-            unknown = "; ".join(map(str, cls.PARAMETERS.unknown(names)))
-            raise TypeError(f"{cls.__name__}: {unknown}")
-        # `component` makes the class anew, which a bare super() does not know.
-        return super(SecondPassRanker, cls).__new__(cls)  # noqa: UP008  # see above
+        """Reject unknown arguments, such as those of other rankers, with what to write instead."""
+        cls.PARAMETERS.check_known(cls, named)
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -205,51 +181,68 @@ class SecondPassRanker:
         :raises secondpass.MissingExtraError:
             If the packages that the configuration needs are not installed.
         """
-        vars(self).update(self.PARAMETERS.arguments(locals()))
-        self.top_k = checked_top_k(top_k)
-        self.max_tokens = whole_number("max_tokens", max_tokens)
-        self.score_threshold = plain_number(score_threshold)
+        self.model = model
+        self.scale_score = scale_score
         self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
-        self.model_kwargs = copy(model_kwargs)
-        self.tokenizer_kwargs = copy(tokenizer_kwargs)
-        self.config_kwargs = copy(config_kwargs)
-        self._fixed = self.PARAMETERS.fixed_by(reranker)
-        self._is_ready = isinstance(reranker, Reranker)
+        self.embedding_separator = embedding_separator
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.device = device
+        self.token = token
+        self.batch_size = batch_size
+        self.backend = backend
+        self.trust_remote_code = trust_remote_code
+        self.model_kwargs = plain_types(model_kwargs)
+        self.tokenizer_kwargs = plain_types(tokenizer_kwargs)
+        self.config_kwargs = plain_types(config_kwargs)
+        self.token_counter = token_counter
+        self.raise_on_failure = raise_on_failure
+        self.chat_generator = chat_generator
         llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
         try:
-            self._overrides = overrides_of(self.PARAMETERS, vars(self))
-            if self._is_ready:  # parameters that it does not set are passed with each call
-                for name in self.PARAMETERS.per_call.keys() - self._fixed:
-                    self._overrides.pop(name, None)
-            self.reranker = resolve(
+            self._reranker = resolve(
                 reranker,
                 llm=llm,
-                flat=self._overrides,
+                flat=overrides_of(self.PARAMETERS, vars(self)),
                 defaults=_DEFAULTS,
                 llm_parameter="chat_generator",
                 caller="SecondPassRanker",
             )
-            check_floor("score_threshold", self.score_threshold, self.reranker)
+            self.reranker = detached(reranker)
+            # The following are read at each run. __setattr__ checks them, now and later.
+            self.top_k = top_k
+            self.depth = depth
+            self.score_threshold = score_threshold
+            self.dedupe = dedupe
+            self.max_tokens = max_tokens
+            self.meta_prefix = meta_prefix
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
-        # Presets and files are saved by name, mappings as their values at construction.
-        self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
-        self._life = LifeCycle(self.reranker, llm)
+        self._life = LifeCycle(self._reranker, llm)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_parameter = not name.startswith("_") and not hasattr(type(self), name)
+        """Check what is read at each run; all else is fixed after construction."""
+        if name in READ_AT_EACH_RUN:
+            value = checked_top_k(value) if name == "top_k" else value
+            value = self.PARAMETERS.converted(name, value)
+            if name in self.PARAMETERS.per_call:
+                self.PARAMETERS.check(name, value, self.reranker, self._reranker)
+        elif "_life" in vars(self) and self._is_fixed(name):
+            raise AttributeError(self.PARAMETERS.fixed(name))
+        object.__setattr__(self, name, value)
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether an attribute cannot be assigned once the component is constructed."""
         if "PARAMETERS" not in vars(type(self)):  # a subclass, which may have other attributes
-            is_parameter = name in self.PARAMETERS.defaults
-        if is_parameter and "_life" in vars(self):  # constructed
-            value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
-            if name == "score_threshold":
-                check_floor(name, value, self.reranker)
-        super(SecondPassRanker, self).__setattr__(name, value)  # noqa: UP008  # as in __new__
+            return name in self.PARAMETERS.defaults
+        return not name.startswith("_") and not hasattr(type(self), name)
 
     @property
     def model_name(self) -> str:
         """The name of the method: a model's name, or for example `listwise by gpt-4.1-mini`."""
-        return self.reranker.method.name
+        return self._reranker.method.name
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """Return how many documents to ask the retriever for.
@@ -263,7 +256,7 @@ class SecondPassRanker:
             If `top_k` is not greater than 0.
         """
         settings = self.PARAMETERS.call_settings(self, top_k=checked_top_k(top_k))
-        return self.reranker.candidates_needed(settings["top_k"], depth=self.depth)
+        return self._reranker.candidates_needed(settings["top_k"], depth=self.depth)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
     def run(
@@ -313,7 +306,7 @@ class SecondPassRanker:
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(documents, top_k, score_threshold, scale_score, **options)
         with use_logger(LOGGER_NAME):
-            ranking = self.reranker.rerank(query, candidates(documents), **settings)
+            ranking = self._reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
@@ -335,7 +328,7 @@ class SecondPassRanker:
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(documents, top_k, score_threshold, scale_score, **options)
         with use_logger(LOGGER_NAME):
-            ranking = await self.reranker.arerank(query, candidates(documents), **settings)
+            ranking = await self._reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
     def _settings(
@@ -346,10 +339,10 @@ class SecondPassRanker:
             message = f"is {self.scale_score} here and can't be changed at run time"
             raise InputError(f"scale_score: {message}; create a ranker for each")
         options["top_k"] = checked_top_k(top_k)
-        options["floor"] = finite_number("score_threshold", floor)
+        options["floor"] = self.PARAMETERS.converted("score_threshold", floor)
         settings = self.PARAMETERS.call_settings(self, **options)
-        if settings["dedupe"] is None and self._is_ready:
-            settings["dedupe"] = True
+        if settings["dedupe"] is None and isinstance(self.reranker, Reranker):
+            settings["dedupe"] = True  # the default of the component, not of the core
         self._life.opened = True
         self._trace_top_k(settings["top_k"], len(documents))
         return settings
@@ -371,7 +364,7 @@ class SecondPassRanker:
         span = opentelemetry.get_current_span()
         name = type(self).__name__
         if getattr(span, "name", None) in (f"{name}.run", f"{name}.run_async"):
-            span.set_attribute("reranker.top_k", top_k or self.reranker.top_k or documents)
+            span.set_attribute("reranker.top_k", top_k or self._reranker.top_k or documents)
 
     # ------------------------------------------------------------------ life cycle
 
@@ -415,22 +408,39 @@ class SecondPassRanker:
         :raises ValueError:
             If `token` is not taken from the environment.
         """
-        values = self.PARAMETERS.values(self)
-        if self.chat_generator is not None:
-            values["chat_generator"] = component_to_dict(self.chat_generator, "chat_generator")
-        if self.model is not None:
-            values["model"] = str(self.model)
-        if self.token_counter is not None:
-            values["token_counter"] = serialize_callable(self.token_counter)
-        values |= {name: plain_types(values[name]) for name in KWARGS}
-        values["reranker"] = self._name or self._configuration()
-        return default_to_dict(self, **values)
-
-    def _configuration(self) -> dict[str, Any]:
-        config = without(self.reranker.to_config(), self._overrides)
-        if not config.pop("dedupe", False) and not self._is_ready and self.dedupe is None:
-            config["dedupe"] = False  # the default of the core, not of the component
-        return config
+        reranker = saved(self.reranker, "reranker")
+        if isinstance(self.reranker, Reranker):
+            reranker.pop("dedupe", None)  # beside it, the parameter decides
+        generator, counter = self.chat_generator, self.token_counter
+        return default_to_dict(
+            self,
+            reranker=reranker,
+            model=None if self.model is None else str(self.model),
+            top_k=self.top_k,
+            depth=self.depth,
+            score_threshold=self.score_threshold,
+            scale_score=self.scale_score,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+            query_prefix=self.query_prefix,
+            query_suffix=self.query_suffix,
+            document_prefix=self.document_prefix,
+            document_suffix=self.document_suffix,
+            device=self.device,
+            token=self.token,
+            batch_size=self.batch_size,
+            backend=self.backend,
+            trust_remote_code=self.trust_remote_code,
+            model_kwargs=self.model_kwargs,
+            tokenizer_kwargs=self.tokenizer_kwargs,
+            config_kwargs=self.config_kwargs,
+            dedupe=self.dedupe,
+            max_tokens=self.max_tokens,
+            token_counter=None if counter is None else serialize_callable(counter),
+            meta_prefix=self.meta_prefix,
+            raise_on_failure=self.raise_on_failure,
+            chat_generator=generator and component_to_dict(generator, "chat_generator"),
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -457,7 +467,7 @@ class SecondPassRanker:
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        shared = (self.reranker, self.chat_generator)
+        shared = (self.reranker, self._reranker, self.chat_generator)
         memo.update((id(value), value) for value in shared)
         copied = type(self).__new__(type(self))
         copied.__dict__.update(deepcopy(self.__dict__, memo))
@@ -465,10 +475,7 @@ class SecondPassRanker:
 
 
 SecondPassRanker.PARAMETERS = Parameters(
-    SecondPassRanker.__init__,
-    assignable=ASSIGNABLE,
-    beside_ready=BESIDE_READY,
-    instead=INSTEAD,
+    SecondPassRanker.__init__, own_defaults=_DEFAULTS, instead=INSTEAD
 )
 
 

@@ -12,7 +12,7 @@ from haystack_integrations.components.rankers.secondpass.ranker import (
     candidates,
     checked_documents,
 )
-from secondpass.ranking.diagnostics import use_logger
+from secondpass.adapters import use_logger
 
 
 @component
@@ -63,7 +63,7 @@ class SecondPassStorer:
         """
         checked = checked_documents(documents)
         with use_logger(LOGGER_NAME):
-            stored = self.ranker.reranker.store(candidates(checked))
+            stored = self.ranker._reranker.store(candidates(checked))
         return {"documents": documents, "stored": stored._asdict()}
 
     def warm_up(self) -> None:
