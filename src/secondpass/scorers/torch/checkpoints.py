@@ -165,9 +165,7 @@ _NEED_NONE = ("ByT5", "Canine", "Perceiver")
 
 def check_tokenizer_files(name: str, facts: ModelFacts) -> None:
     """Check that a model has a vocabulary; transformers makes one of five tokens if it has none."""
-    folders = dict.fromkeys(("", *(str(it.get("path") or "") for it in facts.modules or ())))
-    for folder in folders:
-        where = f"{folder}/" if folder else ""
+    for where in dict.fromkeys(("", *_places(facts))):
         settings = facts.read(f"{where}tokenizer_config.json") or {}
         own = str(settings.get("tokenizer_class", "")).startswith(_NEED_NONE)
         if own or settings.get("auto_map"):
@@ -178,6 +176,16 @@ def check_tokenizer_files(name: str, facts: ModelFacts) -> None:
         f"the model {name!r} has no tokenizer: neither {VOCABULARIES[0]} nor another file of a "
         "vocabulary"
     )
+
+
+def _places(facts: ModelFacts) -> Iterator[str]:
+    """The beginnings of the paths of what modules have, those of routers, too."""
+    for module in facts.modules or ():
+        folder = str(module.get("path") or "")
+        where = f"{folder}/" if folder else ""
+        yield where
+        router = facts.read(f"{where}router_config.json") or {}
+        yield from (f"{where}{name}/" for name in router.get("types") or () if name)
 
 
 def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
