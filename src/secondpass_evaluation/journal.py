@@ -25,7 +25,7 @@ from secondpass import (
     Usage,
     __version__,
 )
-from secondpass.extend import ResponseCache
+from secondpass.asking.response_cache import ResponseCache
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
 

@@ -24,8 +24,7 @@ from secondpass import (
     SecondPassError,
 )
 from secondpass.concurrency.workers import in_threads
-from secondpass.extend import Blend
-from secondpass.ranking.blending import with_weight
+from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.partial_results import completed
 from secondpass.ranking.scoring import TRUNCATED, scores_alone

@@ -20,7 +20,10 @@ from secondpass.reranker import Reranker
 from secondpass.settings import counted
 from secondpass.types import Request
 
-TOKENS = "Tokens are an estimate: four bytes each, without retries, fallbacks and reasoning tokens"
+TOKENS = (
+    "Tokens are an estimate: four bytes each, without retries, fallbacks and reasoning tokens. "
+    "Cost is in the currency of `prices`"
+)
 NOTE = f"dry run: no model was called. {TOKENS}"
 
 
@@ -77,7 +80,8 @@ def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
         cells += [shown_tokens(use.input_tokens), shown_tokens(use.output_tokens)]
         cells.append("" if use.cost is None else f"{use.cost:.4g}")
         table.add_row(*cells)
-    result_console().print(table)
+    if rows:
+        result_console().print(table)
 
 
 def shown_tokens(tokens: float | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secondpass import InputError
-from secondpass.extend import Fit, Probabilities
+from secondpass.ranking.floors import Fit, Probabilities
 from secondpass_evaluation.calibration.samples import Sample
 
 if TYPE_CHECKING:

@@ -400,8 +400,8 @@ def _passage(row: Mapping[str, Any]) -> Text:
 
 
 _HEADING = re.compile(
-    r"\s*(?:#{1,6}[ \t](?P<marked>.*)(?:\n|$)"
-    r"|(?P<underlined>.+)\n(?:=+|-+)[ \t]*(?:\n|$)|(?P<plain>.+)\n[ \t]*\n)"
+    r"(?:#{1,6}[ \t](?P<marked>.*)(?:\n|$)"
+    r"|(?P<underlined>.+)\n(?:=+|-+)[ \t]*(?:\n|$)|(?P<plain>.+)\n[ \t]*\n)\s*"
 )
 """A heading of Markdown, or a line of its own, as a heading of HTML is."""
 

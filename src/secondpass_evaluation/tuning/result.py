@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.extend import Blend
 from secondpass.formats.lines import AnyPath
+from secondpass.ranking.blending import Blend
 from secondpass.settings import counted
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
