@@ -43,6 +43,7 @@ from secondpass.config import resolve
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
+"""Of this component, where the core has others."""
 _NEIGHBOURS = ("source_id", "split_idx_start")
 """Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
 
@@ -111,8 +112,10 @@ class SecondPassRanker:
         """Create a SecondPassRanker. No model is loaded, no client made and no secret read yet.
 
         Parameters that are not at their defaults override settings of a preset or a file. They are
-        an error if a mapping has the same setting, with a ready Reranker (except `dedupe`, and
-        `top_k` if it has none), and if the method has no such setting.
+        an error if a mapping has the same setting, and if the method has no such setting. Beside a
+        ready Reranker they are an error, except `dedupe`, and `top_k` and `score_threshold` if it
+        has none. `top_k`, `depth`, `score_threshold`, `dedupe`, `max_tokens` and `meta_prefix` are
+        read at each run, so they can be assigned; all others are fixed.
 
         :param reranker:
             A preset's name, a configuration, the path of one in YAML, or a `secondpass.Reranker`.
