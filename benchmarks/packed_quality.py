@@ -22,8 +22,7 @@ from quality_plot import MEMORY_MB, CachedEmbedder, reranker, stages
 
 from secondpass import Ranking
 from secondpass.extend import MiniLM
-from secondpass.scorers.embedding.encoder import Tokens
-from secondpass.scorers.embedding.minilm import Encoding
+from secondpass.scorers.embedding.encoder import Encoding, Tokens
 from secondpass_evaluation import evaluate, ranking_to_run
 
 DEPTH = 100

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from quality import LANGUAGES, FirstStage, first_stages
 
-from secondpass.ranking.outcome import merged
+from secondpass.ranking.partial_results import merged
 
 DEPTH, BATCHES, CUT = 100, 5, 10
 NOISES = (0.0, 0.25, 0.35, 0.5)

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from secondpass import Candidate, Ranking, Reranker
+from secondpass import Candidate, Ranking, Report, Reranker
 from secondpass.cli.tables import FittedTable
 from secondpass.extend import MODEL_NAME, MiniLM, atomic_write
 from secondpass.settings import counted
@@ -271,7 +271,8 @@ def main() -> None:
         f"{len(retriever.corpus)} passages of Python {sys.version.split()[0]}'s documentation, "
         f"ready in {time.perf_counter() - started:.1f} s\n"
     )
-    reranker = Reranker.from_config(CONFIG)
+    # The issues are shown with the report, not logged in between.
+    reranker = Reranker.from_config(CONFIG).changed(log_level="debug")
     if arguments.question:
         candidates = retriever.retrieve(arguments.question, arguments.depth, CHOSEN_SEARCH)
         ranking = reranker.rerank(arguments.question, candidates, depth=arguments.depth)
@@ -328,6 +329,16 @@ def main() -> None:
     console.print(NEXT, markup=False, highlight=False)
 
 
+def report_text(report: Report) -> str:
+    """The report in words, with its issues."""
+    text = (
+        f"Report: status {report.status}, method {report.method}, "
+        f"{counted(report.usage.pairs, 'pair')}, {counted(len(report.issues), 'issue')}"
+    )
+    issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+    return f"{text}{f' ({issues})' if issues else ''}."
+
+
 def same_everywhere(
     console: Console, question: str, retriever: HybridRetriever, reranker: Reranker
 ) -> None:
@@ -338,8 +349,8 @@ def same_everywhere(
     report = ranking.report
     console.print(
         "\nThe first of these questions again, with hybrid search, in Python and two frameworks. "
-        f"Report: status {report.status}, method {report.method}, "
-        f"{counted(report.usage.pairs, 'pair')}, {counted(len(report.issues), 'issue')}.\n"
+        f"{report_text(report)}\n",
+        highlight=False,
     )
     orders = {
         "Python": [item.id for item in ranking],

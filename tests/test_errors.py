@@ -75,9 +75,9 @@ def test_messages_of_configuration_errors(problems, about, text):
 def test_who_has_no_checkout_reads_the_packages_of_an_extra(monkeypatch):
     requires = ["a>=1", "b<2,>=1; extra == 'openai'", 'c==3; extra == "openai"', "d; extra == 'x'"]
     monkeypatch.setattr("importlib.metadata.requires", lambda name: requires)
-    install = 'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    install = 'From a checkout of secondpass: pip install -e ".[{extra}]"'
     monkeypatch.setattr(errors.MissingExtraError, "_INSTALL", install)
     message = str(errors.MissingExtraError("openai", "it"))
-    assert message.endswith(' (or install its packages: "b<2,>=1" "c==3")')
+    assert message.endswith(' (or, without a checkout: pip install "b<2,>=1" "c==3")')
     monkeypatch.setattr(errors.MissingExtraError, "_INSTALL", 'Run: pip install "p[{extra}]"')
     assert str(errors.MissingExtraError("openai", "it")).endswith('pip install "p[openai]"')

@@ -228,6 +228,15 @@ def test_install_lines_are_read_in_each_form(tmp_path):
     }
 
 
+def test_make_says_what_it_installs_before_pip_is_silent():
+    recipes = re.findall(r"^\S.*:.*(?:\n\t.*)+", read(ROOT / "Makefile"), re.MULTILINE)
+    installing = [recipe for recipe in recipes if "\t$(PIP) " in recipe.replace("@", "")]
+    assert len(installing) >= 5
+    for recipe in installing:
+        assert "\t$(INSTALLING)" in recipe.partition("$(PIP)")[0], recipe
+        assert "\t$(PIP)" not in recipe, "the command itself is not printed"
+
+
 FORMS = {
     'pip install "secondpass[cli]"  # it': 'pip install -e ".[cli]"  # it',
     "pip install 'secondpass[a-b,c]' x-y": "pip install -e '.[a-b,c]' x-y",
@@ -236,7 +245,7 @@ FORMS = {
         'pip install -e ".[a]" -e "./integrations/llama_index[b]"'
     ),
     'Run: pip install "secondpass[{extra}]"': (
-        'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+        'From a checkout of secondpass: pip install -e ".[{extra}]"'
     ),
     '"`pip install \\"secondpass[a]\\" b`"': '"`pip install -e \\".[a]\\" b`"',
     "pip install &quot;secondpass[a]&quot;": "pip install -e &quot;.[a]&quot;",

@@ -67,8 +67,8 @@ secondpass: __version__
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
+asking.expected_use: Expected total
 asking.life_cycle: aclose_all close_all
-asking.planning: Expected total
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
@@ -76,7 +76,7 @@ cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet R
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: explained
+cli.rankings: explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy require
@@ -100,14 +100,16 @@ ranking.candidates: comparable_id first_stage_scores kind_of query_key retrieval
   stated_score to_candidates
 ranking.diagnostics: log log_exception log_issues
 ranking.explanations: Explanation
+ranking.fits: identity precision_of
 ranking.floors: FloorOn Per
-ranking.methods: INSTRUCTION_NOT_USED asks identity precision_of
+ranking.judgements: INSTRUCTION_NOT_USED
+ranking.methods: asks
 ranking.options: CallOptions validate
-ranking.outcome: completed
+ranking.partial_results: completed
 ranking.rendering: well_formed
 ranking.result: TEXT_LENGTH
 ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
-ranking.windows: split
+ranking.splitting: split
 ranking.words: WORDS_VERSION split_words
 scorers.embedding.e5: MultilingualE5
 scorers.embedding.encoder: Encoder
@@ -168,6 +170,12 @@ def test_names_are_imported_from_the_module_that_defines_them(whole_graph):
 
 def test_no_circles(whole_graph):
     assert rooms.circles(whole_graph) == []
+
+
+def test_no_circles_of_benchmarks():
+    graph = rooms.import_graph(rooms.ROOT, package="benchmarks")
+    assert "benchmarks.speed.plots" in graph["benchmarks.speed.render"]
+    assert rooms.circles(graph) == []
 
 
 def sources():

@@ -208,7 +208,7 @@ class Environment:
 
     project: str
     tests: tuple[str, ...]
-    extras: tuple[str, ...] = ("embedded", "openai", "anthropic", "google", "remote", "lenient")
+    extras: tuple[str, ...] = ("embedded", "openai", "anthropic", "google", "remote")
     lowest: bool = False
     constraints: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -228,7 +228,6 @@ CORE_EXTRAS = (
     "evaluation",
     "cli",
     "report",
-    "lenient",
     "otel",
     "pandas",
     "remote",

@@ -33,8 +33,8 @@ from secondpass.orderings.diversity import Cap
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Fit, Floor, Probabilities
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
 from secondpass.scorers import inspection

@@ -47,7 +47,7 @@ FOLDERS = {
 _QUOTE = r"\\?[\"']|&quot;"
 _TARGET = r"[A-Za-z.][\w./-]*(?:\[[\w,.{}-]+\])?(?:==[\d.]+| @ git\+[\w:/.-]+)?"
 _ARGUMENT = rf"(?:-e )?(?:(?:{_QUOTE}){_TARGET}(?:{_QUOTE})|{_TARGET})"
-LINE = re.compile(rf"(Run(?: in the checkout of secondpass)?: )?pip install((?: +{_ARGUMENT})+)")
+LINE = re.compile(rf"((?:Run|From a checkout of secondpass): )?pip install((?: +{_ARGUMENT})+)")
 
 
 def install_lines(root: Path) -> dict[tuple[str, ...], list[str]]:
@@ -96,7 +96,7 @@ def written(text: str, *, released: bool, name: str = "") -> str:
         ours = [one for one in requirements if _name_of(one) in FOLDERS]
         if not ours:
             return match[0]
-        run = "Run in the checkout of secondpass: " if match[1] else ""
+        run = "From a checkout of secondpass: " if match[1] else ""
         if released or name == AFTER_RELEASE:
             arguments, run = requirements, "Run: " if match[1] else ""
         elif name == WITHOUT_CHECKOUT:

@@ -55,16 +55,17 @@ _NESTED = {room for row in ROOMS for room in row if "." in room}
 Graph = Mapping[str, frozenset[str]]
 
 
-def import_graph(*sources: Path) -> dict[str, frozenset[str]]:
+def import_graph(*sources: Path, package: str = "") -> dict[str, frozenset[str]]:
     """Each module with the modules that it imports.
 
     Args:
         sources: folders that are on the import path; without any, that of secondpass.
+        package: the folder in them that is read; all by default.
     """
     modules = {
         _name(path, source): path
         for source in sources or (PACKAGE.parent,)
-        for path in sorted(source.rglob("*.py"))
+        for path in sorted((source / package).rglob("*.py"))
         if path.name != "__main__.py"
     }
     return {

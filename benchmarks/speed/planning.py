@@ -5,7 +5,7 @@
 No model runs. Lengths of pairs are drawn like those of workload A. The first table has rules for
 what shares a batch: 32 calls with a list each, the first of which is alone when its batches begin,
 on two threads, as on the machine of docs/data/speed.md.
-`one list` are all pairs in one call, `rounds` what ``scorers/batching/joining.py`` does.
+`one list` are all pairs in one call, `rounds` what ``scorers/batching/rounds.py`` does.
 
 The second table has the engine's own planning, with a simulated clock: a batch takes 1.5 ms and
 62 µs a token, times a normal deviate of mean 1. It compares the limit on a batch (0.4 of the time
@@ -27,7 +27,7 @@ from unittest import mock
 
 from benchmarks.speed.workloads import SHAPES, SPECIAL
 
-from secondpass.scorers.batching import joining, pairs
+from secondpass.scorers.batching import deadlines, pairs
 from secondpass.scorers.batching.batches import by_length
 
 BUDGET = 1024
@@ -197,7 +197,7 @@ def before_deadline(part: float, variation: float, queries: int = QUERIES) -> fl
         return model.now
 
     with (
-        mock.patch.object(joining, "_PART", part),
+        mock.patch.object(deadlines, "PART", part),
         mock.patch.object(time, "monotonic", clock),
         mock.patch.object(time, "perf_counter", clock),
     ):

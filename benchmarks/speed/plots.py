@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from benchmarks.speed.render import Speed
+from benchmarks.speed.summary import Speed
 
 OURS, OTHERS, LIGHT = "#1f6feb", "#8b949e", "#c9d1d9"
 COLOURS = (OURS, "#d9730d", "#2a9d5c", "#8250df", "#8b949e", "#bf3989")

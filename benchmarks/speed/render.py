@@ -12,20 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.speed import plots
 from benchmarks.speed.driver import ROOT
+from benchmarks.speed.summary import BASELINE, Record, Speed, median, rate
 
 FOLDER = ROOT / "build" / "bench-speed"
 PAGE = ROOT / "docs" / "data" / "speed.md"
 BEGIN = "<!-- begin: written by `python -m benchmarks.speed.render --docs` -->"
 END = "<!-- end -->"
-BASELINE = "sentence-transformers"
 AUTO, EXACT, EXACT_OPENVINO = (
     "secondpass, auto",
     "secondpass, exact, onnx",
@@ -34,8 +32,6 @@ AUTO, EXACT, EXACT_OPENVINO = (
 NOT_MEASURED = "not measured"
 OTHERS = ("concurrency", "deadlines", "caches")
 """Smaller benchmarks, which write a table and targets."""
-
-Record = dict[str, Any]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -52,88 +48,8 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def ratios(first: Record, second: Record, workload: str) -> list[float]:
-    """CPU time of ``first`` over that of ``second``, for the requests that both scored."""
-    found = []
-    for record in (first, second):
-        run = record["runs"].get(workload, {"index": [], "cpu": []})
-        found.append(dict(zip(run["index"], run["cpu"], strict=True)))
-    return [found[0][index] / found[1][index] for index in sorted(found[0].keys() & found[1])]
-
-
-def median(values: Sequence[float]) -> float:
-    return statistics.median(values) if values else math.nan
-
-
 def number(value: float, digits: int = 2) -> str:
     return "-" if math.isnan(value) else f"{value:,.{digits}f}"
-
-
-def rate(record: Record, workload: str, pairs: int, clock: str = "cpu") -> float:
-    """Pairs per second, the median over the runs."""
-    run = record["runs"].get(workload)
-    return median([pairs / seconds for seconds in run[clock]]) if run else math.nan
-
-
-class Speed:
-    """speed.json and figures derived from it."""
-
-    def __init__(self, data: Record) -> None:
-        self.data = data
-        self.rows: list[Record] = data["rows"]
-        self.workloads: Record = data["workloads"]
-
-    def row(self, name: str) -> Record | None:
-        """A row that ran, or None."""
-        for record in self.rows:
-            if record["name"] == name and record["runs"]:
-                return record
-        return None
-
-    def ratio(self, name: str, workload: str, other: str = BASELINE) -> float:
-        """How many times faster a row is than another in CPU time, the median over the rounds."""
-        row, reference = self.row(name), self.row(other)
-        return median(ratios(reference, row, workload)) if row and reference else math.nan
-
-    def loops(self, *runtimes: str) -> list[Record]:
-        return [
-            row
-            for row in self.rows
-            if row["group"] == "loop" and row["runs"] and row["settings"]["runtime"] in runtimes
-        ]
-
-    def best_loop(self, workload: str, *runtimes: str) -> str | None:
-        """Name of the loop with the least CPU time."""
-        found = [row for row in self.loops(*runtimes) if workload in row["runs"]]
-        if not found:
-            return None
-        best: Record = min(found, key=lambda row: median(row["runs"][workload]["cpu"]))
-        return str(best["name"])
-
-    def share_of_peak(self, row: Record, workload: str) -> tuple[float, str]:
-        """Share of the machine's peak that a row reached, and the peak's data type."""
-        dtype = data_type(row)
-        peak = self.data["peaks"].get(dtype)
-        if not isinstance(peak, float):
-            return math.nan, dtype
-        described = self.workloads[workload]
-        flop = rate(row, workload, described["pairs"]) * described["flop"]
-        return flop / peak, dtype
-
-
-def data_type(row: Record) -> str:
-    """The data type of a row's matrix products, from its report or its settings."""
-    for engine in row.get("engines") or []:
-        return "bfloat16" if engine["precision"] == "bfloat16" else "float32"
-    settings = row["settings"]
-    if settings.get("dtype") == "bfloat16":
-        return "bfloat16"
-    uses_default = settings.get("runtime") == "openvino" or (
-        row["engine"] == "SentenceTransformers" and settings.get("backend") == "openvino"
-    )
-    # OpenVINO's default precision; agreement tells whether it was reduced.
-    differs = row.get("agreement", {}).get("max", 0.0) > 1e-3
-    return "bfloat16" if uses_default and differs else "float32"
 
 
 def engines_table(speed: Speed) -> str:

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.ranking.methods import Stage
+from secondpass.ranking.stages import Stage
 from secondpass.reranker import Reranker
 from secondpass.settings import loading, schema
 from secondpass.settings.loading import merged, preset, preset_purpose, presets, read_yaml

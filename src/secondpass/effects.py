@@ -3,7 +3,7 @@
 A pass is a generator. It yields effects, Score and Ask, and is sent their results; it opens no
 connection and starts no thread. A driver (:mod:`secondpass.asking.drivers`) carries the effects
 out. So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
-What needs only the books of the same pass, such as its limits, is a method of :class:`Call`.
+What needs only the ledger of the same pass, such as its limits, is a method of :class:`Call`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,12 @@ class Left:
     question_seconds: float = 0.0
     question_waves: int = 0
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits how much is asked, other than the concurrency."""
+        limits = (self.calls, self.tokens, self.cost, self.seconds)
+        return any(limit is not None for limit in limits)
+
 
 class Call:
     """What a method can know and say of the ranking that it is part of: ``task.call``.
@@ -125,10 +131,10 @@ class Call:
         """For the time in which a scorer is called for texts, taking turns with other rankings.
 
         Args:
-            scorer: it.
+            scorer: the scorer.
             texts: number of the texts.
             batch_size: maximum number of texts per call; None for no maximum.
-            first: the same as long as no call of this scorer has ended.
+            first: maximum number of texts per call as long as no call of this scorer has ended.
         """
         return nullcontext()
 
@@ -137,7 +143,7 @@ class Call:
 
         A listener gets a ranking made of it before the method continues; its ordering may take
         effects. A judgement of another task than that of the pass is ignored:
-        :func:`secondpass.ranking.methods.converted` converts it.
+        :func:`secondpass.ranking.judgements.converted` converts it.
 
         Args:
             task: the task of the method.
@@ -148,7 +154,7 @@ class Call:
             yield from self.relay(task, judgement)
 
     def heard_by(self, relay: Relay | None) -> Call:
-        """The same, with another listener to interim judgements; None: these are ignored."""
+        """A copy with another listener to interim judgements; None: these are ignored."""
         call = copy(self)
         call.relay = relay
         return call
@@ -156,7 +162,7 @@ class Call:
     def started(self, method: Method, texts: int) -> object:
         """A method starts to judge a number of texts; the result is for :meth:`ended`.
 
-        :func:`secondpass.ranking.methods.judged` calls it for every method.
+        :func:`secondpass.ranking.judgements.judged` calls it for every method.
         """
         return None
 

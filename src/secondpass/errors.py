@@ -120,7 +120,7 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """
 
     code = "missing_extra"
-    _INSTALL = 'Run in the checkout of secondpass: pip install -e ".[{extra}]"'
+    _INSTALL = 'From a checkout of secondpass: pip install -e ".[{extra}]"'
     """Written by ``tools/install_lines.py``: from a checkout, or from the package index."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
@@ -145,7 +145,7 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     def __str__(self) -> str:
         message = f"{self.needed_for} needs packages that are not installed. {self._install}"
         if "checkout" in self._INSTALL and (packages := _requirements(self.extra)):
-            message += f" (or install its packages: {' '.join(packages)})"
+            message += f" (or, without a checkout: pip install {' '.join(packages)})"
         if self._needs_compiler:
             message += (
                 f". That compiles C, since {_COMPILED} has no wheel for this platform; or use"

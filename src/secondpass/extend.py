@@ -31,7 +31,7 @@ from secondpass.questions import (
 )
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor, Probabilities
-from secondpass.ranking.methods import converted
+from secondpass.ranking.judgements import converted
 from secondpass.ranking.observers import (
     MethodOperation,
     Observer,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +57,14 @@ class Limits:
 
 LIMITS = nested(Limits, optional=True)
 """A parameter whose value is limits."""
+
+
+def waves(rounds: Iterable[int], concurrency: int) -> int:
+    """How many questions wait for each other, one after the other, in rounds of these sizes.
+
+    Of each round, ``concurrency`` questions are sent at a time.
+    """
+    return sum(math.ceil(questions / concurrency) for questions in rounds)
 
 
 @configurable

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
 
 from secondpass.asking import drivers
+from secondpass.asking.expected_use import Expected, merged
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     check_cache,
@@ -22,17 +23,9 @@ from secondpass.asking.life_cycle import (
     warm_up_first,
     warm_up_orderings,
 )
-from secondpass.asking.planning import (
-    ASSUMED_QUERY,
-    Expected,
-    Recorder,
-    expected_uses,
-    merged,
-    planned,
-    positive,
-    sampled,
-    stored_texts,
-)
+from secondpass.asking.passage_stores import stored_texts
+from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
+from secondpass.asking.planning import Recorder, expected_uses, planned
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
@@ -43,14 +36,16 @@ from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
 from secondpass.ranking.cost_plan import CostPlan
+from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, inner, place_of
+from secondpass.ranking.methods import METHOD, inner, place_of
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import RENDERING, Rendering
 from secondpass.ranking.result import Ranking
+from secondpass.ranking.stages import FALLBACK, STAGE, Stage
 from secondpass.ranking.terms import TERMS, Term
 from secondpass.ranking.when import WHEN, When
 from secondpass.ranking.windows import PASSAGES, Passages

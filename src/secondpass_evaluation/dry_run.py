@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from secondpass import SecondPassError
-from secondpass.asking.planning import Expected
+from secondpass.asking.expected_use import Expected
 from secondpass.types import Progress
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal

@@ -27,7 +27,7 @@ from secondpass.concurrency.workers import in_threads
 from secondpass.extend import Blend
 from secondpass.ranking.blending import with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
-from secondpass.ranking.outcome import completed
+from secondpass.ranking.partial_results import completed
 from secondpass.ranking.scoring import TRUNCATED, scores_alone
 from secondpass.settings import counted
 from secondpass.types import Progress

@@ -16,8 +16,8 @@ from secondpass.apis.batches import (
 )
 from secondpass.errors import LLMError
 from secondpass.questions import Answer
+from secondpass.ranking.issues import IssueCollector
 from secondpass.services.provider_errors import ErrorResponse
-from secondpass.strategies.base import IssueCollector
 
 
 @given(

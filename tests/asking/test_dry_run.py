@@ -4,7 +4,8 @@ import pytest
 
 from fakes import Model
 from scripted_services import question
-from secondpass.asking.planning import Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.asking.dry_run import SimulatedLedger, dry_run
+from secondpass.asking.expected_use import Expected, merged, total
 from secondpass.effects import Ask
 from secondpass.limits import Limits, Prices
 from secondpass.ranking.ledger import PassCall

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.ranking.outcome import completed, failed, merged
+from secondpass.ranking.partial_results import completed, failed, merged
 from secondpass.types import Issue
 
 CASES = {

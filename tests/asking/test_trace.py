@@ -5,8 +5,10 @@ import functools
 import pytest
 
 from secondpass import Candidate
+from secondpass.effects import Call
 from secondpass.ranking.ordering import LostInTheMiddle
-from secondpass.ranking.outcome import Trace
+from secondpass.ranking.outcome import Outcome
+from secondpass.ranking.trace import Trace
 
 
 def trace(**more):
@@ -28,8 +30,14 @@ CANDIDATES = [
 ]
 
 
+def items(order, **more):
+    outcome = Outcome(CANDIDATES, [0], [0], [], print, Call())
+    outcome.trace = trace(**more)
+    return outcome.items(order)
+
+
 def test_items():
-    second, first = trace(spreads={0: 0.2}, probabilities={0: 0.8}).items(CANDIDATES, [1, 0])
+    second, first = items([1, 0], spreads={0: 0.2}, probabilities={0: 0.8})
     assert (first.rank, first.position, first.status, first.candidate) == (
         2,
         0,
@@ -49,7 +57,7 @@ def test_items():
 
 
 def test_what_an_earlier_ranking_left_in_the_metadata_is_cleared():
-    (item,) = trace().items(CANDIDATES, [1])
+    (item,) = items([1])
     assert item.metadata == dict.fromkeys(
         ["rerank_score", "rerank_span", "rerank_spread", "rerank_probability"]
     )

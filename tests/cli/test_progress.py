@@ -7,7 +7,23 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from secondpass.cli.progress import columns
+from secondpass.cli.progress import columns, progress_bars
+
+
+def test_lines_in_a_pipe_say_how_long_it_still_takes(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr("secondpass.cli.progress.time.monotonic", lambda: clock[-1])
+    with progress_bars() as progress:
+        for seconds, done in ((0.0, 100), (10.0, 150), (20.0, 200), (40.0, 300)):
+            clock.append(seconds)
+            progress("encoding", done, 400)
+        clock.append(60.0)
+        progress("reading", 7, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "encoding: 200 of 400, about 40 s left",
+        "encoding: 300 of 400, about 20 s left",
+        "reading: 7",
+    ]
 
 
 @pytest.mark.parametrize("total", [None, 1, 50])

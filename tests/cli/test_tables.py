@@ -46,6 +46,22 @@ def test_a_plan_has_every_number(listwise_plan, width):
     assert set(row.split()) <= set(re.split(r"[\s]+|, ", shown))
 
 
+def test_a_plan_of_stages_is_a_table_and_says_what_it_counts():
+    shown = on_a_terminal("plan", "-p", "cheap", "--candidates", "100", columns=80)
+    lines = shown.splitlines()
+    assert " ".join(" ".join(lines[:2]).split()) == (
+        "tokens tokens method candidates calls rounds in out cost"
+    )
+    assert [line.split() for line in lines[2:5]] == [
+        ["all-MiniLM-L6-v2-int8", "50", "0", "0"],
+        ["graded", "by", "gpt-4.1-nano", "10", "1", "1", "1,244", "96", "0.0001628"],
+        ["total", "1", "1", "1,244", "96", "0.0001628"],
+    ]
+    for part in ("100 candidates of about 100 tokens. Each row counts the candidates that its "
+                 "method gets.", "Cost is in the currency of `prices`"):  # fmt: skip
+        assert part in shown
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("command", [("presets",), ("doctor",)])
 def test_names_are_whole(command, width):
@@ -72,6 +88,17 @@ def test_a_table_that_does_not_fit_is_printed_as_paragraphs():
     assert " ".join(printed(table, 30)).split() == (
         "name lexical, one 1,000,000, three 2,000,000, 7".split()
     )
+
+
+def test_a_column_without_any_number_is_left_out():
+    table = plain_table("name", "text", numbers=["one", "two"])
+    table.add_row("a", "", "", "2")
+    table.add_row("b", "", "", "")
+    assert [line.split() for line in printed(table, 60)] == [
+        ["name", "text", "two"],
+        ["a", "2"],
+        ["b"],
+    ]
 
 
 def test_headings_alone_and_nothing():

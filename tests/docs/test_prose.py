@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
     "SECURITY.md",
+    "docs/coming-from.md",
     "docs/command.md",
     "docs/configuration.md",
     "docs/decision-models.md",
@@ -25,6 +26,7 @@ PAGES = [
     "docs/glossary.md",
     "docs/haystack.md",
     "docs/how-to/adapters.md",
+    "docs/how-to/before-and-after.md",
     "docs/how-to/caching-and-concurrency.md",
     "docs/how-to/mcp.md",
     "docs/how-to/production.md",

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from command_calls import called
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, Issue, Report, Reranker, Usage
 from secondpass_evaluation import Evaluation, HybridRetriever, difference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -69,6 +69,19 @@ def test_grades_are_found_by_key(retriever):
     measured = demo.measured({"q": found}, {"q": {"str.zfill": 3}})
     assert measured.mean["nDCG@10"] > 0
     assert demo.graded("str.zfill#2", {"str.zfill": 3}).plain == "str.zfill#2 ***"
+
+
+def test_the_report_names_its_issues():
+    import demo
+
+    usage = Usage(pairs=20)
+    issue = Issue("text_truncated", "3 texts were cut to 128 tokens")
+    report = Report("ok", method="m", usage=usage, issues=(issue,))
+    assert demo.report_text(report) == (
+        "Report: status ok, method m, 20 pairs, 1 issue (text_truncated: 3 texts were cut to 128 "
+        "tokens)."
+    )
+    assert demo.report_text(Report("ok", method="m", usage=usage)).endswith("20 pairs, 0 issues.")
 
 
 def evaluation(**values):

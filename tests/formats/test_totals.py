@@ -18,7 +18,16 @@ def test_engines_are_named():
     counts.update(count([ranking(engines=(engine,))] * 2))
     assert summary(4, counts, 1.0) == (
         "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
-        "engines: model on openvino, computed in bfloat16, threads: 2 (2)"
+        "models: model on openvino, 2 threads, computed in bfloat16 (in 2 of 4 queries)"
+    )
+
+
+def test_passages_are_counted_by_when_they_were_encoded():
+    engine = EngineInfo("model", "onnx", "float32", 1, "any", "fastest")
+    report = Report("ok", engines=(engine,), usage=Usage(1, 1, 5, known=3, encoded=2))
+    assert summary(1, count([Ranking("q", (), report)]), 1.0).endswith(
+        "0 unchanged; models: model on onnx, 1 thread, computed in float32; "
+        "passages encoded before: 3; passages encoded now: 2"
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.asking.planning import SimulatedLedger, dry_run
+from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Call
 from secondpass.orderings.diversity import Diverse, TextVectors
 from secondpass.ranking.ordering import to_ordering

@@ -23,8 +23,8 @@ from secondpass.errors import DeadlineError
 from secondpass.limits import Limits
 from secondpass.questions import Answer, Completion, Estimate, ListScores, Prompt, Question, Turn
 from secondpass.ranking import ledger as ledger_module
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.scoring import ScorerMethod
+from secondpass.ranking.stages import Stage
 from secondpass.strategies.cascade import Cascade, CascadeStage
 
 TEXTS = ["one", "two", "three"]

@@ -17,7 +17,7 @@ from fakes import (
 from secondpass.effects import Judgement
 from secondpass.errors import MethodError
 from secondpass.questions import Windows
-from secondpass.ranking.methods import converted
+from secondpass.ranking.judgements import converted
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage

@@ -15,7 +15,7 @@ from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.questions import Completion
-from secondpass.ranking.methods import judged
+from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,

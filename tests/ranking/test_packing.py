@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from secondpass import Candidate, Ranked, Ranking, Report, Reranker
 from secondpass.errors import InputError
 from secondpass.ranking.packing import MARK, estimate_most_tokens
-from secondpass.ranking.windows import sentences
+from secondpass.ranking.splitting import sentences
 
 FIELDS = ("source_id", "split_idx_start")
 

@@ -17,7 +17,8 @@ from sampling import examples
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.questions import ListScores, RenderedText, affixes
 from secondpass.ranking.rendering import Rendering, is_blank, well_formed
-from secondpass.ranking.windows import Passages, judged_by_windows, sentences, split, with_windows
+from secondpass.ranking.splitting import sentences, split
+from secondpass.ranking.windows import Passages, judged_by_windows, with_windows
 from secondpass.strategies.graded import Graded
 from secondpass.types import Issue
 

@@ -19,7 +19,8 @@ from secondpass import (
 )
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub.model import HubModel
-from tiny_models import write_causal, write_classifier
+from tiny_architectures import write_mmarco
+from tiny_models import write_causal, write_classifier, write_onnx
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
 
@@ -55,6 +56,23 @@ def test_scores_are_logits(folder, settings):
     assert ours == pytest.approx(theirs, abs=1e-5)
     assert all(type(score) is float for score in ours)
     assert len(set(ours)) == len(ours)
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
+def test_the_shape_of_mmarco(tmp_path, backend):
+    """XLM-R's tokenizer and its positions, without token types, whose files name no inputs."""
+    from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
+
+    folder = str(write_onnx(write_mmarco(tmp_path / "model")))
+    texts = [*DOCUMENTS, "", "北京 cats?", "the  cat\n sat ", "Ça, xyz"]
+    pairs = [("the cat", text) for text in texts]
+    encoder = CrossEncoder(folder, device="cpu")
+    theirs = encoder.predict(pairs, activation_fn=Identity()).tolist()
+    scorer = CrossEncoderScorer(folder, backend=backend, precision="exact")
+    assert scorer.score_pairs("the cat", texts) == pytest.approx(theirs, abs=1e-4)
+    assert scorer.truncated("the cat", texts) == [4]
+    assert len(set(theirs)) == len(theirs)
 
 
 def test_sigmoid_gives_probabilities(folder, scorer):

@@ -14,7 +14,7 @@ from embedded_texts import PASSAGES, RUNTIMES, english
 from sampling import examples
 from secondpass import MissingExtraError, ModelLoadError, Reranker, RerankError
 from secondpass.concurrency.processor import has_fast_bfloat16
-from secondpass.ranking.windows import sentences
+from secondpass.ranking.splitting import sentences
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.embedding import minilm
 from secondpass.scorers.embedding.scorer import EmbeddedPairs
@@ -113,7 +113,7 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
 
 
 def test_partial_lists_are_scored_as_what_was_read(small_batches, monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.batching.joining._EARLY", 100.0)  # fetched at once
+    monkeypatch.setattr("secondpass.scorers.batching.calls.EARLY", 100.0)  # fetched at once
     scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
     partial = [

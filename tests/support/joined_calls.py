@@ -74,10 +74,11 @@ class Calls:
 
     def submit(self, function, *arguments):
         """Start a call, and return when it waits."""
-        line = self.engine._joined._queue
-        before = len(line)
+        joined = self.engine._joined
+        lines = joined._rounds._waiting, joined._deadlines._waiting
+        before = sum(map(len, lines))
         future = self._pool.submit(function, *arguments)
-        wait_until(lambda: len(line) > before)
+        wait_until(lambda: sum(map(len, lines)) > before)
         return future
 
     def score(self, query, passages):

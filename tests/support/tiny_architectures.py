@@ -1,5 +1,6 @@
 """Small random cross-encoders of the architectures that are exported."""
 
+import json
 import random
 
 from tiny_models import TINY, WORDS, once
@@ -82,6 +83,49 @@ def _write_tokenizer(folder, *, types, double):
         model_max_length=64,
         model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if types else [])],
     ).save_pretrained(folder)
+
+
+@once
+def write_mmarco(folder):
+    """As cross-encoder/mmarco-mMiniLMv2-L12-H384-v1: an XLM-R with one label, whose tokenizer is
+    XLM-R's in the form of 2022, with settings that newer versions write otherwise."""
+    import torch
+    import transformers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+    named = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "sep": "</s>"}
+    named = {f"{name}_token": token for name, token in {**named, "cls": "<s>"}.items()}
+    control = list(dict.fromkeys(named.values()))
+    words = [(f"▁{word}", -3.0) for word in _LETTERS]
+    letters = [(letter, -8.0) for letter in "▁abcdefghijklmnopqrstuvwxyz.,?北京"]
+    pieces = [*((token, 0.0) for token in control), *words, *letters, ("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(split)
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    mask = {"lstrip": True, "rstrip": False, "single_word": False, "normalized": True}
+    tokenizer.add_special_tokens([*control, AddedToken("<mask>", **mask)])
+    torch.manual_seed(0)
+    own = {"type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+    sizes = {**_SIZES, **own, "vocab_size": len(pieces), "layer_norm_eps": 1e-5}
+    config = transformers.XLMRobertaConfig(**sizes)
+    transformers.XLMRobertaForSequenceClassification(config).save_pretrained(folder)
+    stored = json.loads((folder / "config.json").read_text())
+    stored["position_embedding_type"] = "absolute"
+    stored["sbert_ce_default_activation_function"] = "torch.nn.modules.linear.Identity"
+    (folder / "config.json").write_text(json.dumps(stored))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    named["mask_token"] = {"__type": "AddedToken", "content": "<mask>", **mask}
+    (folder / "special_tokens_map.json").write_text(json.dumps(named))
+    more = {"model_max_length": 64, "special_tokens_map_file": None, "name_or_path": "nreimers/x"}
+    settings = {**named, **more, "tokenizer_class": "XLMRobertaTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
 
 
 def word_pairs(queries=4):

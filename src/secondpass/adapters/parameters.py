@@ -10,8 +10,9 @@ from typing import Any, TypeVar, get_args
 from secondpass.errors import ConfigurationError, InputError, Problem, with_article
 from secondpass.ranking import options
 from secondpass.ranking.candidates import kind_of
+from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
-from secondpass.ranking.methods import check_fits, place_of
+from secondpass.ranking.methods import place_of
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry, suggestion

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from secondpass.asking.batches import split_batches
 from secondpass.errors import LLMError
 from secondpass.questions import Answer, estimate_tokens
+from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import TRUNCATED
 from secondpass.services.provider_errors import ErrorResponse
-from secondpass.strategies.base import IssueCollector, split_batches
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from secondpass.effects import Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.limits import PRICES, Prices
 from secondpass.questions import Answer
+from secondpass.ranking.issues import IssueCollector
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.settings import SECRET, Variables, built, configurable
-from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

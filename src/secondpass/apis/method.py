@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from secondpass.apis import batches as api_batches
 from secondpass.apis import template as api_template
@@ -18,10 +18,11 @@ from secondpass.apis import wire
 from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.asking.batches import ask_in_halves, merge_batches, repairing
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Ask, Judgement, Plan, Task
-from secondpass.errors import ConfigurationError, LLMError, Problem, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
 from secondpass.limits import Prices
 from secondpass.questions import (
     Answer,
@@ -33,6 +34,7 @@ from secondpass.questions import (
     cut_evenly,
     estimate_tokens,
 )
+from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
@@ -43,7 +45,6 @@ from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import Secret, to_mapping
 from secondpass.settings.descriptions import Descriptions
 from secondpass.settings.messages import REQUIRED
-from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batches, repairing
 
 A = TypeVar("A", bound=Api)
 
@@ -54,12 +55,15 @@ LONG = 2000
 _TOKEN_SHARE = 0.8
 """Estimated tokens of a request at most, as a share of those that the API accepts."""
 _LEARNED_SHARE = 0.95
-"""The same, once the server has reported the tokens of a request."""
+"""The share once the server has reported the tokens of a request, so that estimates are better."""
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
 _DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
 """Limits that a server has stated."""
 _ROUNDS = 6
 """Maximum number of times that a batch is sent, each time in another form."""
+_Purpose: TypeAlias = Literal["first", "search", "repair"]
+"""Why questions are asked: for the first time; in the search for a size that the server accepts; or
+about parts of what was refused because of its content."""
 
 
 class ApiMethod(Client[Pairs], Generic[A]):
@@ -156,36 +160,42 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _ask_in_rounds(
         self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task, which are split where the server asks for it."""
+        """The answers about ranges of the task, which are split where the server asks for it.
+
+        If the server refuses requests for no known reason, a search follows for the number of
+        documents that it accepts. That counts as repair, so limits may not allow it.
+        """
         answers: dict[range, Answer[ResponseScores]] = {}
         search = api_batches.SizeSearch(answers, issues)
-        halved = False
+        purpose: _Purpose = "repair" if repairs else "first"
         rounds_left = _ROUNDS
-        while True:
-            asked = yield from self._ask(task, parts, repairs, halved=halved)
-            errors = {part: answer.error for part, answer in asked.items()}
-            codes = {error.code for error in errors.values() if error is not None}
-            if MEMBER_REJECTED not in codes:  # each member can be rejected once
-                rounds_left -= 1
-            again = {
-                part: error
-                for part, error in errors.items()
-                if rounds_left and error is not None and error.code in _ASKED_AGAIN
-            }
-            answers |= {part: asked[part] for part in asked if part not in again}
-            for code, error in {error.code: error for error in again.values()}.items():
+        while parts:
+            asked = yield from self._ask(task, parts, purpose)
+            errors = [answer.error for answer in asked.values() if answer.error is not None]
+            if all(error.code != MEMBER_REJECTED for error in errors):
+                rounds_left -= 1  # else it is not counted: each member can be rejected once
+            again: dict[range, MethodError] = {}
+            for part, answer in asked.items():
+                error = answer.error
+                if rounds_left > 0 and error is not None and error.code in _ASKED_AGAIN:
+                    again[part] = error
+                else:
+                    answers[part] = answer
+            last_by_code = {error.code: error for error in again.values()}
+            for code, error in last_by_code.items():
                 issues.add("asked_again", f"{code}: {error}")
+            # By now, requests have the form and the sizes that the server has asked for.
             parts = [smaller for part in again for smaller in self._parts(task, part)]
+            if parts or repairs:
+                continue
             rounds_needed = 1 if search.is_running else 2
-            may_search = not parts and not repairs and rounds_left >= rounds_needed
-            if may_search and task.call.rounds_left(repairs=True) != 0:
+            if rounds_left >= rounds_needed and task.call.rounds_left(repairs=True) != 0:
                 parts = search.next_parts()
-                halved = halved or bool(parts)
-            if not parts:
-                break
+                if parts:
+                    purpose = "search"
         if search.in_vain is not None:
             self._remember(search.in_vain.form)
-        if halved and all(answer.value is not None for answer in answers.values()):
+        if purpose == "search" and all(answer.value is not None for answer in answers.values()):
             self._remember(_DOCUMENTS, max(map(len, answers)))
         return answers
 
@@ -208,23 +218,17 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return task.instruction if self.takes_instruction else None
 
     def _ask(
-        self,
-        task: Task,
-        parts: Sequence[range],
-        repairs: bool,
-        *,
-        halved: bool = False,
+        self, task: Task, parts: Sequence[range], purpose: _Purpose
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task.
-
-        ``repairs`` says whether these are parts of what was refused because of its content, and
-        ``halved``, whether of what was refused for another reason.
-        """
+        """The answers about ranges of the task, side by side."""
         questions = []
         for part in parts:
-            texts = task.texts[part.start : part.stop]
-            question = replace(self._question(task, texts), repairs=halved)
-            questions.append(repairing(question) if repairs else question)
+            question = self._question(task, task.texts[part.start : part.stop])
+            if purpose == "search":
+                question = replace(question, repairs=True)
+            elif purpose == "repair":
+                question = repairing(question)
+            questions.append(question)
         answers = yield from Ask(self, questions)
         return dict(zip(parts, answers, strict=True))
 

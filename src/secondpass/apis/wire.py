@@ -20,11 +20,11 @@ from secondpass.errors import MethodError, ReplyError
 from secondpass.prompts.replies import base as reply_values
 from secondpass.prompts.replies.base import BatchScores, are_places
 from secondpass.questions import Answer, Completion, Span
+from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import in_range, range_of, to_float, to_span
 from secondpass.services.client import token_count
 from secondpass.services.diagnosis import Sent, names, words
 from secondpass.settings import counted
-from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 
 T = TypeVar("T")

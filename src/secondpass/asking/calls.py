@@ -65,23 +65,24 @@ def collect(
 ) -> None:
     """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
 
-    A scorer that joins calls reads the claim. Others end at the target, and are called again for
-    those of the first ``min_depth`` documents that they left out.
+    A scorer that joins calls reads the claim. Others end at the target; if they left out some of
+    the first ``min_depth`` documents, they are called again for these.
     """
     if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
     seconds = call.scorer_seconds_left
-    end = deadline = None if seconds is None else time.monotonic() + seconds
-    limited = claim is not None and claim.until < math.inf
+    end = None if seconds is None else time.monotonic() + seconds
+    deadline = end
     joins = member(call.scorer, "joins_calls", False) is True
-    if claim is not None and not (limited and joins):
+    reads_claim = joins and claim is not None and claim.until < math.inf
+    if claim is not None and not reads_claim:
         claim.first = time.monotonic()
         if claim.target < math.inf:
-            deadline = min(claim.target, deadline or math.inf)
+            deadline = claim.target if end is None else min(claim.target, end)
     with scoring(call.scorer, call.requests, call.operations) as running:
         # In a context of its own, which an interruption ends, too.
         context = contextvars.copy_context()
-        context.run(CLAIM.set, claim if limited and joins else None)
+        context.run(CLAIM.set, claim if reads_claim else None)
         try:
             context.run(_collect, call, collected, claim, deadline, end)
         except BaseException as error:
@@ -114,8 +115,11 @@ def _add_first(
     depth: int,
     deadline: float | None,
 ) -> bool:
-    """Score those of the first documents that the target left out; False as :func:`_add_all`."""
-    if not isinstance(collected, BatchScores) or not (missing := collected.missing(depth)):
+    """Score what the target left out of the first documents; False as :func:`_add_all`."""
+    if not isinstance(collected, BatchScores):
+        return True
+    missing = collected.missing(depth)
+    if not missing:
         return True
     ((query, documents),) = call.requests
     collected.only(missing)
@@ -129,11 +133,11 @@ def _add_all(results: object, collected: BatchScores | LatestLists, member: str)
     if not isinstance(results, Iterable):
         message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
         raise MethodError(message, "scores_no_list")
-    close = getattr(results, "close", lambda: None)
     try:
         return all(map(collected.add, results))
     finally:
-        close()  # here, because its cleanup belongs to this thread and context
+        if hasattr(results, "close"):  # as a generator has
+            results.close()  # here, because its cleanup belongs to this thread and context
 
 
 def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:

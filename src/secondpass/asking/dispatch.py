@@ -22,7 +22,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate, Slots
 from secondpass.asking.response_cache import ResponseCache, is_doubtful
@@ -82,8 +82,12 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
         distinct = [question for index, question in enumerate(others) if firsts[index] == index]
         new_answers = iter(await ask(Ask(service, distinct), ledger, gate))
         for index, first in enumerate(firsts):
-            answers.append(next(new_answers) if first == index else answers[first])
-            ledger.cached += first != index and answers[first].error is None
+            if first == index:
+                answers.append(next(new_answers))
+                continue
+            answers.append(answers[first])
+            if answers[first].error is None:
+                ledger.cached += 1
         if any(map(is_doubtful, answers)):  # the others may be in range only by chance
             cache.forget(service, others)
         await cache.written(ledger)
@@ -123,9 +127,10 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
         for task in pending:
             task.cancel()
     sent = [question for question in questions if question.requests]
-    ledger.pairs += sum(item.question.documents for item in sent)
-    ledger.repairs += sum(sum(item.requests) for item in sent)
-    ledger.retries += sum(item.requests[1:].count(False) for item in sent)
+    for item in sent:
+        ledger.pairs += item.question.documents
+        ledger.repairs += item.requests.count("repair")
+        ledger.retries += item.requests.count("retry")
     ended = time.perf_counter()
     began = min((item.began for item in sent if item.began is not None), default=ended)
     ledger.add_times(began - started, ended - began)
@@ -140,11 +145,15 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ]
 
 
+RequestKind: TypeAlias = Literal["first", "retry", "repair"]
+"""A repair has the reply that could not be used, or is about a part of a refused question."""
+
+
 class PendingQuestion:
     """A question that is being asked.
 
     Attributes:
-        requests: for each request that was sent, whether it was a repair.
+        requests: what each request was that was sent.
         issues: errors after which the question was asked again.
         began: when the first request was sent; None before.
     """
@@ -156,7 +165,7 @@ class PendingQuestion:
         self.question = question
         self.ledger = ledger
         self.slots = slots
-        self.requests: list[bool] = []
+        self.requests: list[RequestKind] = []
         self.issues: list[MethodError] = []
         self.began: float | None = None
         self.throttle = throttle_of(service)
@@ -220,6 +229,7 @@ class PendingQuestion:
                 return self.failed(ReplyError(message, repairable=False))
 
     def failed(self, error: MethodError) -> Answer[Any]:
+        """The answer to a question that is not asked again."""
         # Without its frames, which hold this question: a cycle would keep the texts alive.
         return Answer(error=error.with_traceback(None), troubles=tuple(self.issues))
 
@@ -239,8 +249,7 @@ class PendingQuestion:
             raise question_deadline_error(ledger, "asked")
         began = ledger.seconds
         ledger.reserve(estimate, prices)
-        first_of_repair = self.question.repairs and not self.requests
-        self.requests.append(first_of_repair or request is not self.question.request)
+        self.requests.append(self._kind_of(request))
         timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
         try:
             with observers.request(
@@ -283,6 +292,14 @@ class PendingQuestion:
         translated = self._translated(foreign)
         del foreign
         raise translated
+
+    def _kind_of(self, request: Any) -> RequestKind:
+        """What the next request is."""
+        if request is not self.question.request:
+            return "repair"
+        if self.requests:
+            return "retry"
+        return "repair" if self.question.repairs else "first"
 
     async def _call(self, request: Any, ticket: Ticket) -> Any:
         """What the service returns. A NestedCallError of the service becomes an LLMError."""
@@ -331,6 +348,7 @@ class PendingQuestion:
             changed.clear()
 
     def _timeout_error(self) -> MethodError:
+        """The error of a request that took too long: for the ranking, or for its service."""
         if self.ledger.question_seconds_left == 0:
             return question_deadline_error(self.ledger, "answered")
         message = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
@@ -349,12 +367,13 @@ class PendingQuestion:
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before retry number ``pauses``, from 0; None if that is too long."""
         # With jitter, so that rankings that failed together do not retry together.
-        pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
+        pause: float = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
         if error.retry_after is not None:
             pause = max(pause, error.retry_after)
         left = self.ledger.question_seconds_left
-        longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
-        return pause if pause < longest else None
+        if pause >= _LONGEST_RETRY_AFTER or (left is not None and pause >= left):
+            return None
+        return pause
 
 
 # ---------------------------------------------------------------------- what services return

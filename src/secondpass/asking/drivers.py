@@ -1,11 +1,28 @@
 """Carries out the commands of the scheduler, synchronously or in an event loop.
 
-The synchronous driver calls scorers in the calling thread, or in a new thread if there is a
-deadline, and asks questions in the portal's event loop. The asynchronous one calls scorers in
-threads and asks questions in its own loop. A scorer call that misses its deadline is abandoned: it
-continues in its thread to its end, or to the end of its batch, and its result is dropped. What its
-earlier batches scored is kept. The event loop does not wait for it; the process waits a moment
-before it exits.
+What a command does, by driver:
+
+    command                  run                           arun
+    ---------------------    --------------------------    --------------------------------
+    CallScorer               _score_in_turn                _ascore_in_turn
+    CallBatches, CallLists   _collect_until_deadline       _acollect_until_deadline
+    StartQuestions           a task of the portal's loop   a task of the running loop
+    WaitForAnswers           a queue that tasks fill       asyncio.wait
+
+All four functions for scorers make their call by the same one of their driver:
+
+    the scorer is called     _call_until_deadline          _acall_until_deadline
+    ---------------------    --------------------------    --------------------------------
+    without a deadline       in the calling thread         in a thread, when a slot is free
+    with a deadline          in a new thread               in a thread, when a slot is free
+
+A CallScorer has its scores when it ends; if several rankings share the scorer, and there is a
+deadline or a target, it waits for its turn first. The results of the others are collected as they
+come, so that the deadline leaves what was scored before it.
+
+A call that misses its deadline is abandoned: it continues in its thread to its end, or to the end
+of its batch, and what it returns is dropped. The event loop does not wait for it; the process waits
+a moment before it exits.
 """
 
 from __future__ import annotations
@@ -56,6 +73,8 @@ from secondpass.ranking.scoring import member
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from secondpass.concurrency.portal import Work
+
 T = TypeVar("T")
 
 _SIDE_BY_SIDE = 64
@@ -67,14 +86,14 @@ blocked."""
 
 _SCORER_GATE = Gate(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
-only compete for the interpreter. It is also the number of abandoned calls of one such scorer from
-which that scorer is not called in a thread."""
+only compete for the interpreter."""
 
 _JOINED_GATE = Gate(32)
-"""The same for scorers that join calls. Their threads only wait, and more of them fill batches."""
+"""Those of scorers that join calls. Their threads only wait, and more of them fill batches."""
 
 _CLAIMING_GATE = Gate(256)
-"""The same with a deadline or a target: who is next is decided by the scorer, not by who waits."""
+"""Those of scorers that join calls, with a deadline or a target: the scorer decides who is next, so
+that none should wait here."""
 
 
 def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
@@ -114,19 +133,9 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
             if isinstance(command, CallScorer):
                 outcome = _score_in_turn(command)
             elif isinstance(command, CallBatches | CallLists):
-                outcome = _collect_within(command)
+                outcome = _collect_until_deadline(command)
             elif isinstance(command, StartQuestions):
-                from secondpass.asking.dispatch import recall_or_ask
-                from secondpass.concurrency.portal import portal
-
-                if portal().is_here:
-                    raise NestedCallError(
-                        "rerank was called by a model's own asynchronous function, which it would "
-                        "block; await arerank there"
-                    )
-                asking = portal().work(
-                    partial(recall_or_ask, command.effect, command.ledger, command.gate), ended.put
-                )
+                asking = _questions_in_portal(command, ended)
                 started[asking] = command  # before it starts, or an interruption would not end it
                 asking.start()
                 outcome = None
@@ -171,7 +180,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
             if isinstance(command, CallScorer):
                 outcome = await _ascore_in_turn(command)
             elif isinstance(command, CallBatches | CallLists):
-                outcome = await _collect_in_thread(command)
+                outcome = await _acollect_until_deadline(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.asking.dispatch import recall_or_ask
 
@@ -194,6 +203,24 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
 
 
 # ---------------------------------------------------------------------- questions
+
+
+def _questions_in_portal(command: StartQuestions, ended: SimpleQueue[Any]) -> Work[Any]:
+    """Work that asks the questions of a command, and puts itself into the queue at its end.
+
+    Raises:
+        NestedCallError: this is the portal's thread, which must not wait for itself.
+    """
+    from secondpass.asking.dispatch import recall_or_ask
+    from secondpass.concurrency.portal import portal
+
+    if portal().is_here:
+        raise NestedCallError(
+            "rerank was called by a model's own asynchronous function, which it would "
+            "block; await arerank there"
+        )
+    ask = partial(recall_or_ask, command.effect, command.ledger, command.gate)
+    return portal().work(ask, ended.put)
 
 
 def _received_all(ended: SimpleQueue[T], seconds: float | None) -> list[T]:
@@ -239,23 +266,14 @@ def _take_answers(
     return answered
 
 
-# ---------------------------------------------------------------------- threads of scorers
-
-
-class _NoThreadError(MethodError):
-    """The system starts no more threads."""
-
-    code = "no_thread"
-    sent = False
-
-    def __init__(self) -> None:
-        super().__init__("no thread could be started for the scorer")
+# ---------------------------------------------------------------------- scorers, in turn
 
 
 class _InTurn:
-    """A call of a scorer that takes turns; of any other scorer, a call that begins at once.
+    """A call of a scorer in its turn, if it takes turns.
 
-    A call within a turn of the same scorer begins at once, too: that turn ends only after it.
+    Other calls begin at once. So does one that is made within a turn of the same scorer, because
+    that turn ends only after it.
     """
 
     def __init__(self, call: CallScorer) -> None:
@@ -307,21 +325,26 @@ class _InTurn:
         return context.run(partial(score, self.call, in_task=in_task))
 
     def end(self, outcome: Scored | None) -> None:
+        """Count how long it waited and ran, and end its turn. None: it was interrupted."""
         now = time.monotonic()
+        was_called = self._began is not None
         began = now if self._began is None else self._began
-        if self._began is None and isinstance(outcome, DeadlineError):
-            outcome.sent = False
         for ledger in self.call.ledgers:
             ledger.add_times(began - self._asked, now - began)
-        scored = self._began is not None and isinstance(outcome, list)
-        interrupted = self._began is not None and isinstance(outcome, DeadlineError)
-        if self._turn is not None and self._turns is not None:
+        if isinstance(outcome, DeadlineError) and not was_called:
+            outcome.sent = False
+        if self._turns is None:
+            return
+        scored = was_called and isinstance(outcome, list)
+        if self._turn is not None:
+            interrupted = was_called and isinstance(outcome, DeadlineError)
             self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
-        elif scored and self._turns is not None:
+        elif scored:
             self._turns.learn(self._pairs, now - began)
 
 
 def _score_in_turn(call: CallScorer) -> Scored:
+    """Call a scorer, in its turn if it takes turns; a DeadlineError if that takes too long."""
     outcome: Scored | None = None
     turn = _InTurn(call)
     try:
@@ -331,7 +354,7 @@ def _score_in_turn(call: CallScorer) -> Scored:
                 woken.wait(turn.seconds)
         outcome = turn.late()
         if outcome is None:
-            outcome = _until_deadline(call, turn.run)
+            outcome = _call_until_deadline(call, turn.run)
         return outcome
     except OverloadedError as error:
         return error
@@ -339,84 +362,8 @@ def _score_in_turn(call: CallScorer) -> Scored:
         turn.end(outcome)
 
 
-def _collection(
-    call: CallBatches | CallLists, *, in_task: bool = False
-) -> tuple[BatchScores | LatestLists, Claim, Callable[[], None]]:
-    """A collector for the results of a call, its claim, and a function that makes the call."""
-    collected: BatchScores | LatestLists
-    if isinstance(call, CallBatches):
-        ((_, documents),) = call.requests
-        collected = BatchScores(len(documents), scoring_deadline_error(call.ledgers))
-    else:
-        collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
-    claim = call.ledgers[0].claim()
-    return collected, claim, lambda: collect(call, collected, claim, in_task=in_task)
-
-
-def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
-    now = time.monotonic()
-    waited = claim.waited(now)
-    for ledger in call.ledgers:
-        ledger.add_times(waited, now - (claim.asked + waited))
-
-
-def _collect_within(call: CallBatches | CallLists) -> Any:
-    collected, claim, work = _collection(call)
-    try:
-        error = _until_deadline(call, work, lambda: _more_seconds(call, collected))
-        if error is not None:
-            collected.end(error)
-    finally:
-        outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
-        _count_times(call, claim)
-    return outcome
-
-
-def _more_seconds(call: CallBatches | CallLists, collected: BatchScores | LatestLists) -> float:
-    """Seconds that a call has beyond its time because something was scored."""
-    if collected.has_scores:
-        call.end_keeping()
-        collected.end(scoring_deadline_error(call.ledgers))
-    return call.seconds_left or 0.0
-
-
-def _until_deadline(
-    call: ScorerCall, work: Callable[[], T], more_seconds: Callable[[], float] = float
-) -> T | MethodError:
-    """Run ``work`` here, or until the deadline in a new thread; a DeadlineError if it takes longer.
-
-    ``more_seconds`` is asked at the deadline. Raises what the work raises.
-    """
-    seconds = call.seconds_left
-    if seconds is None:
-        return work()
-    try:
-        check_abandoned(call.scorer, _gate_of(call.scorer).width)
-    except AbandonedCallsError as error:
-        return error
-    running = Call(work, call.scorer)
-    outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
-    context = contextvars.copy_context()
-    try:
-        start(lambda: outcomes.put(Outcome(partial(context.run, running))))
-    except RuntimeError:
-        return _NoThreadError()
-    try:
-        try:
-            outcome = received(outcomes, seconds)
-        except Empty:
-            outcome = received(outcomes, more_seconds())
-    except Empty:
-        return scoring_deadline_error(call.ledgers)
-    finally:
-        running.abandon()
-    return outcome.result()
-
-
-# An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
-
-
 async def _ascore_in_turn(call: CallScorer) -> Scored:
+    """:func:`_score_in_turn` for event loops."""
     import asyncio
 
     outcome: Scored | None = None
@@ -436,7 +383,7 @@ async def _ascore_in_turn(call: CallScorer) -> Scored:
                         await woken.wait()
         outcome = turn.late()
         if outcome is None:
-            outcome = await _in_thread(call, partial(turn.run, in_task=True))
+            outcome = await _acall_until_deadline(call, partial(turn.run, in_task=True))
         return outcome
     except OverloadedError as error:
         return error
@@ -444,37 +391,142 @@ async def _ascore_in_turn(call: CallScorer) -> Scored:
         turn.end(outcome)
 
 
-async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
-    collected, claim, work = _collection(call, in_task=True)
+# ---------------------------------------------------------------------- scorers, as results come
+
+
+class _Collection:
+    """A call of a scorer whose results are collected as they come."""
+
+    def __init__(self, call: CallBatches | CallLists) -> None:
+        self.call = call
+        self.claim = call.ledgers[0].claim()
+        late = scoring_deadline_error(call.ledgers)
+        self._collected: BatchScores | LatestLists
+        if isinstance(call, CallBatches):
+            ((_, documents),) = call.requests
+            self._collected = BatchScores(len(documents), late)
+        else:
+            self._collected = LatestLists(call.requests, late)
+
+    def run(self, *, in_task: bool = False) -> None:
+        """Call the scorer, and collect until it ends or the results are taken."""
+        collect(self.call, self._collected, self.claim, in_task=in_task)
+
+    def extended(self) -> float:
+        """At the deadline: the seconds that are added to it because something was scored."""
+        if self._collected.has_scores:
+            self.call.end_keeping()
+            self._collected.end(scoring_deadline_error(self.call.ledgers))
+        return self.call.seconds_left or 0.0
+
+    def fail(self, error: MethodError) -> None:
+        """The call was not made, or ended at the deadline."""
+        self._collected.end(error)
+
+    def take(self) -> Any:
+        """The results so far, which also tells the thread to stop, and the times for the ledgers.
+
+        To be called in any case, also if the caller is interrupted or cancelled.
+        """
+        outcome = self._collected.take()
+        now = time.monotonic()
+        waited = self.claim.waited(now)
+        for ledger in self.call.ledgers:
+            ledger.add_times(waited, now - (self.claim.asked + waited))
+        return outcome
+
+
+def _collect_until_deadline(call: CallBatches | CallLists) -> Any:
+    """Call a scorer, and return what it has yielded until its deadline."""
+    collection = _Collection(call)
     try:
-        error = await _in_thread(call, work, lambda: _more_seconds(call, collected), claim)
+        error = _call_until_deadline(call, collection.run, collection.extended)
         if error is not None:
-            collected.end(error)
+            collection.fail(error)
     finally:
-        outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
-        _count_times(call, claim)
+        outcome = collection.take()
     return outcome
 
 
-async def _in_thread(
+async def _acollect_until_deadline(call: CallBatches | CallLists) -> Any:
+    """:func:`_collect_until_deadline` for event loops."""
+    collection = _Collection(call)
+    work = partial(collection.run, in_task=True)
+    try:
+        error = await _acall_until_deadline(call, work, collection.extended, collection.claim)
+        if error is not None:
+            collection.fail(error)
+    finally:
+        outcome = collection.take()
+    return outcome
+
+
+# ---------------------------------------------------------------------- threads of scorers
+
+
+class _NoThreadError(MethodError):
+    """The system starts no more threads."""
+
+    code = "no_thread"
+    sent = False
+
+    def __init__(self) -> None:
+        super().__init__("no thread could be started for the scorer")
+
+
+def _call_until_deadline(
+    call: ScorerCall, work: Callable[[], T], extended: Callable[[], float] | None = None
+) -> T | MethodError:
+    """Run ``work`` here, or until the deadline in a new thread; a DeadlineError if it takes longer.
+
+    ``extended`` is called at the deadline and returns the seconds that are added to it. Raises what
+    the work raises.
+    """
+    seconds = call.seconds_left
+    if seconds is None:
+        return work()
+    try:
+        check_abandoned(call.scorer, _most_abandoned(call.scorer))
+    except AbandonedCallsError as error:
+        return error
+    running = Call(work, call.scorer)
+    outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
+    context = contextvars.copy_context()
+    try:
+        start(lambda: outcomes.put(Outcome(partial(context.run, running))))
+    except RuntimeError:
+        return _NoThreadError()
+    try:
+        try:
+            outcome = received(outcomes, seconds)
+        except Empty:
+            if extended is None:
+                raise
+            outcome = received(outcomes, extended())
+    except Empty:
+        return scoring_deadline_error(call.ledgers)
+    finally:
+        running.abandon()
+    return outcome.result()
+
+
+async def _acall_until_deadline(
     call: ScorerCall,
     work: Callable[[], T],
-    more_seconds: Callable[[], float] = float,
+    extended: Callable[[], float] | None = None,
     claim: Claim | None = None,
 ) -> T | MethodError:
-    """:func:`_until_deadline` in a thread, as soon as a slot for such scorers is free."""
+    """:func:`_call_until_deadline` for event loops: in a thread, as soon as a slot is free.
+
+    ``work`` raises no exit, which would end the event loop of all rankings.
+    """
     import asyncio
 
     from secondpass.concurrency.threads import in_thread, with_timeout
 
-    gate = _gate_of(call.scorer)
-    width = gate.width
-    if gate is _JOINED_GATE and claim is not None and claim.until < math.inf:
-        gate = _CLAIMING_GATE
-
     async def in_slot() -> T:
-        async with gate.in_this_loop().taken():
-            check_abandoned(call.scorer, width)
+        async with _gate_of(call.scorer, claim).in_this_loop().taken():
+            check_abandoned(call.scorer, _most_abandoned(call.scorer))
             running = Call(work, call.scorer)
             try:
                 return await in_thread(running)
@@ -486,14 +538,26 @@ async def _in_thread(
 
     seconds = call.seconds_left
     try:
-        return await (
-            in_slot() if seconds is None else with_timeout(in_slot(), seconds, more_seconds)
-        )
+        if seconds is None:
+            return await in_slot()
+        return await with_timeout(in_slot(), seconds, extended)
     except TimeoutError:
         return scoring_deadline_error(call.ledgers)
     except (_NoThreadError, AbandonedCallsError) as error:
         return error
 
 
-def _gate_of(scorer: object) -> Gate:
-    return _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE
+def _gate_of(scorer: object, claim: Claim | None) -> Gate:
+    """What limits the threads in which an event loop calls this scorer."""
+    if not _joins_calls(scorer):
+        return _SCORER_GATE
+    return _JOINED_GATE if claim is None or claim.until == math.inf else _CLAIMING_GATE
+
+
+def _most_abandoned(scorer: object) -> int:
+    """Number of abandoned calls of a scorer from which it is not called in a thread."""
+    return _JOINED_GATE.width if _joins_calls(scorer) else _SCORER_GATE.width
+
+
+def _joins_calls(scorer: object) -> bool:
+    return member(scorer, "joins_calls", False) is True

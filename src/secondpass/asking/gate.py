@@ -49,11 +49,17 @@ _held: ContextVar[tuple[_Slot, ...]] = ContextVar("secondpass_slots", default=()
 
 
 class Slots:
-    """Slots of all event loops, taken by the ranking that has the fewest.
+    """Slots for questions of all event loops. What a question gets:
 
-    Of several, it is the one that was served least recently. A model that calls the reranker which
-    waits for its answer needs a second slot while it holds one. If every slot is held by a question
-    that waits for such a call, none is ever released.
+        a slot is free, and no other waits    the slot, at once
+        all are held, or others wait          a slot in its turn
+        all are held, and none can be         NestedCallError
+          released before it has ended
+
+    It is the turn of the ranking that has the fewest slots; of several, of the one that was served
+    least recently. A model that calls the reranker which waits for its answer needs a second slot
+    while it holds one. If every slot is held by a question that waits for such a call, none is ever
+    released.
 
     A slot of an event loop that does not run is given to others, as it may never be released. So is
     one that nothing refers to: an exception of a signal handler may come before its release.
@@ -71,6 +77,7 @@ class Slots:
         """For each waiting nested question, the slots that cannot be released before it ends."""
         self._waiting: list[_Waiting] = []
         self._served: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """When each ranking was served, as a count of all."""
         self._count = 0
 
     def taken(self, ranking: object = None) -> _Taken:
@@ -84,26 +91,18 @@ class Slots:
             self._serve()
 
     async def take(self, ranking: object) -> _Slot:
+        """Return a slot, as soon as it is the ranking's turn."""
         import asyncio
 
         slot, loop = _Slot(), asyncio.get_running_loop()
         with self._lock:
-            if self._process != os.getpid():  # those who held slots do not exist here
-                self._process = os.getpid()
-                self._holders, self._blocked, self._waiting = WeakKeyDictionary(), [], []
+            self._forget_parent()
             self._drop_stopped()
-            outer = [held for held in _held.get() if held in self._holders]
             if len(self._holders) < self._width and not self._waiting:
                 self._hold(slot, ranking, loop)
                 return slot
-            blocked = {*self._blocked, *outer}
-            full = len(self._holders) == self._width
-            if outer and full and blocked.issuperset(self._holders):
-                raise NestedCallError(
-                    "a model called the reranker that waits for its answer, and every slot "
-                    f"(limits.concurrency: {self._width}) is held by a question that waits for "
-                    "such a call; let the model call another reranker"
-                )
+            outer = [held for held in _held.get() if held in self._holders]
+            self._check_releasable(outer)
             self._blocked += outer
             waiting = _Waiting(slot, ranking, loop, loop.create_future())
             self._waiting.append(waiting)
@@ -116,7 +115,7 @@ class Slots:
                     self._serve()
         except BaseException:
             with self._lock:
-                self._waiting = [other for other in self._waiting if other is not waiting]
+                self._stop_waiting(waiting)
                 self._holders.pop(slot, None)
                 self._serve()
             raise
@@ -127,6 +126,12 @@ class Slots:
                         self._blocked.remove(held)
         return slot
 
+    def _forget_parent(self) -> None:
+        """In a forked child, forget who held slots or waited for them: they do not exist here."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._holders, self._blocked, self._waiting = WeakKeyDictionary(), [], []
+
     def _drop_stopped(self) -> None:
         """Forget the slots of event loops that do not run, if others may need them."""
         if len(self._holders) >= self._width:
@@ -134,34 +139,59 @@ class Slots:
                 if not loop.is_running():
                     self._holders.pop(slot, None)
 
+    def _check_releasable(self, outer: list[_Slot]) -> None:
+        """Check that a slot may be released before a nested question ends.
+
+        ``outer`` are the slots that the question runs under; it is nested if there is one.
+
+        Raises:
+            NestedCallError: all slots are held by questions that wait for nested ones.
+        """
+        if not outer or len(self._holders) != self._width:
+            return
+        if {*self._blocked, *outer}.issuperset(self._holders):
+            raise NestedCallError(
+                "a model called the reranker that waits for its answer, and every slot "
+                f"(limits.concurrency: {self._width}) is held by a question that waits for "
+                "such a call; let the model call another reranker"
+            )
+
     def _hold(self, slot: _Slot, ranking: object, loop: AbstractEventLoop) -> None:
         self._holders[slot] = ranking, loop
         if ranking is not None:
             self._count += 1
             self._served[ranking] = self._count
 
-    def _turn(self, waiting: _Waiting) -> tuple[int, int]:
-        """The order in which questions that wait get slots."""
-        held = sum(ranking is waiting.ranking for ranking, _ in self._holders.values())
-        return held, 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
+    def _stop_waiting(self, waiting: _Waiting) -> None:
+        self._waiting = [other for other in self._waiting if other is not waiting]
 
     def _serve(self) -> None:
+        """Give the free slots to those who wait, in their turn."""
         while self._waiting and len(self._holders) < self._width:
-            self._waiting = [one for one in self._waiting if not one.loop.is_closed()]
-            ready = [one for one in self._waiting if one.loop.is_running()]
+            self._waiting = [other for other in self._waiting if not other.loop.is_closed()]
+            ready = [other for other in self._waiting if other.loop.is_running()]
             if not ready:  # those of loops that run again look for themselves
                 return
             waiting = min(ready, key=self._turn)
-            self._waiting = [other for other in self._waiting if other is not waiting]
+            self._stop_waiting(waiting)
             try:
                 waiting.loop.call_soon_threadsafe(waiting.wake)
             except RuntimeError:  # its loop is closed
                 continue
             self._hold(waiting.slot, waiting.ranking, waiting.loop)
 
+    def _turn(self, waiting: _Waiting) -> tuple[int, int]:
+        """How many slots the ranking of a question has, and when it was served. Fewest is first."""
+        slots = [ranking for ranking, _ in self._holders.values() if ranking is waiting.ranking]
+        served = 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
+        return len(slots), served
+
 
 class _Taken:
-    """The result of :meth:`Slots.taken`. Faster than a decorated generator: each call has one."""
+    """The result of :meth:`Slots.taken`.
+
+    A class, because each call has one and a decorated generator is slower.
+    """
 
     def __init__(self, slots: Slots, ranking: object) -> None:
         self._slots, self._ranking = slots, ranking

@@ -16,8 +16,9 @@ from secondpass.errors import (
     reraise_exit,
 )
 from secondpass.ranking.diagnostics import log, log_exception
-from secondpass.ranking.methods import Stage, inner
+from secondpass.ranking.methods import inner
 from secondpass.ranking.scoring import ScorerMethod
+from secondpass.ranking.stages import Stage
 
 
 def check_cache(methods: Iterable[Method]) -> None:
@@ -89,6 +90,7 @@ def check_installed(methods: Iterable[Method]) -> list[MissingExtraError | None]
 
 
 def _missing(method: Method) -> MissingExtraError | None:
+    """The error of a method whose packages are missing."""
     try:
         call_if_present(inner(method), "check_installed")
     except MissingExtraError as error:
@@ -171,14 +173,18 @@ class Closing:
     ) -> bool:
         if error is None:
             return False
-        other: BaseException | None = error
-        is_urgent = not isinstance(error, Exception) and isinstance(self._first, Exception)
-        if self._first is None or is_urgent:
-            other, self._first = self._first, error
-        if other is not None:
-            log_exception(other, "closing")
-            log(self._log_level, "closing also raised %s", type(other).__name__)
+        if self._first is None:
+            self._first = error
+        elif isinstance(self._first, Exception) and not isinstance(error, Exception):
+            self._log(self._first)
+            self._first = error
+        else:
+            self._log(error)
         return True
+
+    def _log(self, error: BaseException) -> None:
+        log_exception(error, "closing")
+        log(self._log_level, "closing also raised %s", type(error).__name__)
 
     def end(self) -> None:
         """Raise the first error, if there was one."""
@@ -198,5 +204,6 @@ def call_if_present(owner: object, name: str) -> None:
 
 
 def reason_of(error: BaseException) -> str:
+    """Why something failed, for the log."""
     # The message of a foreign exception may contain anything.
     return str(error) if isinstance(error, SecondPassError) else type(error).__name__

@@ -56,7 +56,7 @@ class BatchScores:
             return not self.taken
 
     def missing(self, depth: int) -> list[int]:
-        """The indices of those of the first documents that have no score."""
+        """The indices of the first ``depth`` documents, without those that have a score."""
         with self._lock:
             return [index for index in self._documents[:depth] if index not in self._scores]
 
@@ -84,14 +84,14 @@ class BatchScores:
         """The index of the document, and its score."""
         try:
             request, document, score = row
-            indices = operator.index(request), operator.index(document)
+            request, document = operator.index(request), operator.index(document)
         except (TypeError, ValueError):
             message = "score_batches did not yield (index of request, index of document, score)"
             raise MethodError(message, "score_index") from None
-        if indices[0] != 0 or not 0 <= indices[1] < len(self._documents):
+        if request != 0 or not 0 <= document < len(self._documents):
             message = "score_batches scored a request or document that does not exist"
             raise MethodError(message, "score_index")
-        return self._documents[indices[1]], score
+        return self._documents[document], score
 
 
 class LatestLists:
@@ -129,7 +129,7 @@ class LatestLists:
         """Whether there is a score that can be used, or the original order is to be kept."""
         with self._lock:
             lists = self._lists or []
-        return any(one.original == 1 or any(map(is_finite, one.scores)) for one in lists)
+        return any(item.original == 1 or any(map(is_finite, item.scores)) for item in lists)
 
     def take(self) -> list[PartialList] | MethodError:
         """Return the latest lists. They are not replaced afterwards.
@@ -172,15 +172,23 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
     if len(issues) < len(yielded):
         message = "an issue of the scorer is not an Issue with indices of documents"
         issues.append(Issue("issue_invalid", message))
-    number = to_float(result.original)
-    original = None if number is None else in_range(number, (0.0, 1.0))
+    weight = to_float(result.original)
+    original = None if weight is None else in_range(weight, (0.0, 1.0))
     if result.original is not None and original is None:
         message = "the scorer's weight of the original order is not a number from 0 to 1"
         issues.append(Issue("original_invalid", message))
     spans = _read_parts(result.spans, lengths, issues, to_span, name="spans")
     pieces = _read_parts(result.pieces, lengths, issues, to_pieces, name="pieces")
-    known, encoded = (_count(number, count) for number in (result.known, result.encoded))
-    return ListScores(scores, issues, original, spans, order, known, encoded, pieces)
+    return ListScores(
+        scores,
+        issues,
+        original,
+        spans,
+        order,
+        known=_count(result.known, count),
+        encoded=_count(result.encoded, count),
+        pieces=pieces,
+    )
 
 
 def _count(number: object, most: int) -> int:
@@ -205,12 +213,14 @@ def _read_parts(
         message = f"the scorer did not return {name} for {counted(len(lengths), 'document')}"
         issues.append(Issue("span_invalid", message))
         return None
-    read = [
-        None if value is None else read_part(value, size)
-        for value, size in zip(values, lengths, strict=True)
-    ]
-    pairs = enumerate(zip(values, read, strict=True))
-    if wrong := [index for index, (value, part) in pairs if value is not None and part is None]:
+    read: list[T | None] = []
+    wrong = []
+    for index, (value, size) in enumerate(zip(values, lengths, strict=True)):
+        part = None if value is None else read_part(value, size)
+        if part is None and value is not None:
+            wrong.append(index)
+        read.append(part)
+    if wrong:
         message = f"{name} of these are not parts of the text, in its order"
         issues.append(Issue("span_invalid", message, tuple(wrong)))
     return read

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEY_SIZE = 32
 """Bytes of a key."""
 
-_MAX_DEPTH = 50
+_MAX_DEPTH = 50  # of nested values in a key
 
 
 class NotStorableError(Exception):
@@ -69,6 +69,7 @@ def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
 
 
 def _digest(value: Any, what: str) -> bytes:
+    """The hash of a value; a NotStorableError that says ``what`` it is if it is not plain."""
     try:
         text = json.dumps(_plain(value), separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -174,12 +175,12 @@ class ResponseCache:
     # ------------------------------------------------------------------ for a round of questions
 
     async def find(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> dict[int, Any]:
         """The stored values, by index of the question."""
-        keys = self._keys(service, questions, books)
-        texts = await self._store.read([*keys.values()], _seconds_left(books))
-        self._report(books)
+        keys = self._keys(service, questions, ledger)
+        texts = await self._store.read([*keys.values()], _seconds_left(ledger))
+        self._report(ledger)
         values: dict[int, Any] = {}
         for index, key in keys.items():
             text = texts.get(key)
@@ -189,11 +190,11 @@ class ResponseCache:
                     values[index] = recall.load(json.loads(text))
                 except BaseException as error:  # a damaged row, or an error of the user's own code
                     reraise_exit(error)
-        books.cached += len(values)
+        ledger.cached += len(values)
         return values
 
     def first_of_equal(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> list[int]:
         """For each question, the index of the first question that is equal to it.
 
@@ -202,30 +203,31 @@ class ResponseCache:
         indices = range(len(questions))
         if len(questions) < 2 or self._store.found_before is not None:
             return list(indices)
-        keys = self._keys(service, questions, books)
-        firsts: dict[bytes, int] = {}
-        return [
-            firsts.setdefault(keys[index], index) if index in keys else index for index in indices
-        ]
+        keys = self._keys(service, questions, ledger)
+        first_of_key: dict[bytes, int] = {}
+        for index, key in keys.items():
+            first_of_key.setdefault(key, index)
+        return [first_of_key[keys[index]] if index in keys else index for index in indices]
 
     def keep(
-        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
+        self, service: object, question: Question[Any, Any], answer: Answer[Any], ledger: Ledger
     ) -> None:
         """Store an answer in the background, if it can be stored."""
         if is_doubtful(answer):
             return
-        for key in self._keys(service, [question], books).values():
-            assert question.recall is not None
-            try:
-                data = question.recall.dump(answer.value)
-                text = None if data is None else json.dumps(data, separators=(",", ":"))
-            except BaseException as error:  # the user's own code may raise anything
-                reraise_exit(error)
-                message = f"the answers of {_name(service)} are not stored: "
-                books.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
-                return
-            if text is not None:
-                self._store.write_soon({key: text})
+        key = self._keys(service, [question], ledger).get(0)
+        if key is None or question.recall is None:
+            return
+        try:
+            data = question.recall.dump(answer.value)
+            text = None if data is None else json.dumps(data, separators=(",", ":"))
+        except BaseException as error:  # the user's own code may raise anything
+            reraise_exit(error)
+            message = f"the answers of {_name(service)} are not stored: "
+            ledger.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
+            return
+        if text is not None:
+            self._store.write_soon({key: text})
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
         """Delete the answers to these questions in the background."""
@@ -233,10 +235,10 @@ class ResponseCache:
             start = service_key(service, self._namespace)
             self._store.write_soon({answer_key(start, question): None for question in questions})
 
-    async def written(self, books: Ledger) -> None:
+    async def written(self, ledger: Ledger) -> None:
         """Wait a second at most until answers are written, and report an error."""
-        await self._store.written(_seconds_left(books))
-        self._report(books)
+        await self._store.written(_seconds_left(ledger))
+        self._report(ledger)
 
     def delete(self) -> None:
         """Close and remove the file."""
@@ -249,7 +251,7 @@ class ResponseCache:
     # ------------------------------------------------------------------ keys
 
     def _keys(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
+        self, service: object, questions: Sequence[Question[Any, Any]], ledger: Ledger
     ) -> dict[int, bytes]:
         """The keys of questions whose answers can be stored, by index."""
         try:
@@ -257,17 +259,17 @@ class ResponseCache:
             return {index: answer_key(start, question) for index, question in enumerate(questions)}
         except NotStorableError as error:
             message = f"the answers of {_name(service)} are not stored: {error}"
-            books.add_issue("not_cached", message)
+            ledger.add_issue("not_cached", message)
             return {}
 
-    def _report(self, books: Ledger) -> None:
+    def _report(self, ledger: Ledger) -> None:
         for issue in self._store.issues():
-            books.add_issue(issue.code, issue.message)
+            ledger.add_issue(issue.code, issue.message)
 
 
-def _seconds_left(books: Ledger) -> float | None:
+def _seconds_left(ledger: Ledger) -> float | None:
     """Seconds until the deadline; None without one, and while the clock has not started."""
-    return None if books.waiting else books.question_seconds_left
+    return None if ledger.waiting else ledger.question_seconds_left
 
 
 def is_doubtful(answer: Answer[Any]) -> bool:

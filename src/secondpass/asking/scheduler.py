@@ -62,7 +62,7 @@ class ScorerCall:
 
     @property
     def scorer_seconds_left(self) -> float | None:
-        """The same if the scorer has scored something by :attr:`seconds_left`."""
+        """:attr:`seconds_left`, if the scorer has scored something by then."""
         return _longest(ledger.scorer_seconds_left for ledger in self.ledgers)
 
     def end_keeping(self) -> None:
@@ -72,8 +72,12 @@ class ScorerCall:
 
 
 def _longest(seconds: Iterable[float | None]) -> float | None:
-    values = [*seconds]
-    return None if None in values else max(value for value in values if value is not None)
+    known = []
+    for value in seconds:
+        if value is None:
+            return None
+        known.append(value)
+    return max(known)
 
 
 class CallScorer(ScorerCall):
@@ -86,7 +90,7 @@ class CallScorer(ScorerCall):
     __slots__ = ()
 
     def with_first(self, count: int) -> CallScorer:
-        """The same with the first texts of its only request."""
+        """A call with the first texts of its only request."""
         ((query, documents),) = self.requests
         return replace(self, requests=[(query, documents[:count])])
 
@@ -300,7 +304,7 @@ _Outcome: TypeAlias = list[Any] | PartialList | MethodError
 
 @dataclass(slots=True)
 class _Slice:
-    """The texts of one effect that are part of a single call."""
+    """Successive texts of one effect, for a single call."""
 
     scoring: _Scoring
     start: int
@@ -310,7 +314,7 @@ class _Slice:
         return self.stop - self.start
 
     def split(self, count: int) -> tuple[_Slice, _Slice]:
-        """The first texts, and the rest."""
+        """The first ``count`` texts, and the rest."""
         middle = self.start + count
         return replace(self, stop=middle), replace(self, start=middle)
 
@@ -375,7 +379,7 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
 
 def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None]:
     """Score the texts of passes with their common scorer, in as few calls as deadlines allow."""
-    for slices in _calls(group):
+    for slices in _split_into_calls(group):
         live = []
         for part in slices:
             part.scoring.ledger.start_clock()
@@ -408,36 +412,42 @@ def _score_alone(part: _Slice) -> Generator[CallScorer | CallLists, Any, None]:
     while len(part):
         call = _call([part])
         outcome = yield call
-        count = None if call.sharing is None else call.sharing.called
-        called, part = part.split(len(part) if count is None else count)
         result = outcome if isinstance(outcome, MethodError) else outcome[0]
+        count = None if call.sharing is None else call.sharing.called
+        if count is None:  # it had no turn
+            count = len(part)
+        called, part = part.split(count)
         called.count_call(result)
         called.add_outcome(result)
 
 
-def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
+def _split_into_calls(group: list[_Scoring]) -> list[list[_Slice]]:
     """Split texts into calls: one for all; with a deadline, as many texts per call as it allows.
 
     Lists are never split.
     """
-    in_parts = any(scoring.ledger.timed for scoring in group) and not group[0].in_lists
-    limit = (_most(group) if in_parts else None) or sys.maxsize
+    most = sys.maxsize
+    if any(scoring.ledger.timed for scoring in group) and not group[0].in_lists:
+        most = _most_per_call(group) or sys.maxsize
     calls: list[list[_Slice]] = []
-    room = 0
+    room = 0  # number of texts that the last call may still have
     for scoring in group:
         count = len(scoring.effect.texts)
-        for start in range(0, count, limit):
-            part = _Slice(scoring, start, min(start + limit, count))
+        for start in range(0, count, most):
+            part = _Slice(scoring, start, min(start + most, count))
             if len(part) > room:
                 calls.append([])
-                room = limit
+                room = most
             calls[-1].append(part)
             room -= len(part)
     return calls
 
 
-def _most(group: list[_Scoring]) -> int | None:
-    """How many texts a call may have. One in turn has as many of them as there is time for then."""
+def _most_per_call(group: list[_Scoring]) -> int | None:
+    """How many texts a call may have; None for no limit.
+
+    A call in turn has as many of these as there is time for when its turn begins.
+    """
     sharing = group[0].ledger.sharing
     if sharing is None:
         return group[0].effect.at_most
@@ -452,6 +462,7 @@ def _unscored(result: ListScores) -> list[int]:
 
 
 def _call(slices: list[_Slice]) -> CallScorer | CallLists:
+    """The command that scores these texts of several passes with their common scorer."""
     first = slices[0].scoring
     command = CallLists if first.in_lists else CallScorer
     requests = [

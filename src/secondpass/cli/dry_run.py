@@ -7,8 +7,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from secondpass.asking.planning import Expected, merged, total
-from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
+from secondpass.asking.expected_use import Expected, merged, total
+from secondpass.cli.console import (
+    info,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+)
 from secondpass.cli.tables import plain_table
 from secondpass.reranker import Reranker
 from secondpass.settings import counted
@@ -60,7 +66,7 @@ def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     named = any(systems)
     table = plain_table(
         *(["system", "model"] if named else ["model"]),
-        numbers=["calls", "pairs", "tokens in, about", "tokens out, about", "cost, about"],
+        numbers=["calls", "pairs", "tokens in", "tokens out", "cost"],
     )
     rows = [(name, use) for name, uses in systems.items() for use in uses]
     if len(rows) > 1:

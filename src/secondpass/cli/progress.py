@@ -48,15 +48,22 @@ def columns() -> tuple[ProgressColumn, ...]:
 
 
 def _lines() -> types.Progress:
-    """Progress for a pipe or a file: a line from time to time."""
+    """Progress for a pipe or a file: a line from time to time, with the time that remains."""
     last = time.monotonic()
+    begun: dict[str, tuple[float, int]] = {}
 
     def update(label: str, done: int, total: int | None) -> None:
         nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
+        now = time.monotonic()
+        start, before = begun.setdefault(label, (now, done))
+        if now - last >= SECONDS_BETWEEN_LINES:
+            last = now
             of = "" if total is None else f" of {total:,}"
-            info(one_line(f"{label}: {done:,}{of}"))
+            left = ""
+            if total is not None and done > before:
+                seconds = (now - start) * (total - done) / (done - before)
+                left = f", about {seconds:,.0f} s left"
+            info(one_line(f"{label}: {done:,}{of}{left}"))
 
     return update
 

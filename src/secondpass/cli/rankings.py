@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,7 @@ from secondpass.cli.console import (
     fail,
     file_console,
     one_line,
+    print_error,
     result_console,
     write,
 )
@@ -31,6 +32,7 @@ from secondpass.formats.lines import check_field
 from secondpass.formats.requests import InputRequest, ranking_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.result import Ranking
+from secondpass.settings import suggestion
 from secondpass.types import Ranked
 
 _TABLE_ROWS = 10
@@ -144,6 +146,15 @@ def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
         with suppress(InputError):
             explanations.append(ranking.explain(identifier))
     return explanations
+
+
+def report_unexplained(identifiers: Iterable[str], ids: Sequence[str], problem: str) -> None:
+    """Print an error for each id, with a similar one of ``ids`` or some of them."""
+    for identifier in sorted(identifiers):
+        hint = suggestion(identifier, ids)
+        if "did you mean" not in hint:
+            hint = f"; ids are, for example: {', '.join(ids[:5])}" if ids else "; they have no ids"
+        print_error(f"--explain {identifier}: {problem}{hint}")
 
 
 def _query_id(number: int, request: InputRequest) -> str:

@@ -32,6 +32,10 @@ from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
 from secondpass.types import Progress, Request
 
+_EMPTY_QUERY = (
+    "--query: is empty, perhaps an unset variable of the shell; a query in JSON lines may be empty"
+)
+
 
 @dataclass(frozen=True)
 class RerankInput:
@@ -56,7 +60,7 @@ class RerankInput:
         has_run = self.trec.run is not None
         check_usage(
             {
-                "--query: is empty": self.query is not None and not self.query.strip(),
+                _EMPTY_QUERY: self.query is not None and not self.query.strip(),
                 "--query, --run: give one of them": self.query is not None and has_run,
                 "--lines: needs --query": self.lines and self.query is None,
                 "FILE, --run: give one of them": self.file is not None and has_run,

@@ -29,7 +29,8 @@ class FittedTable:
     """A table without lines, for :meth:`rich.console.Console.print`.
 
     A number is never cut or folded; its heading may be. Texts are folded and share what the numbers
-    leave. If that is too little, each row is printed as a paragraph of headings and values.
+    leave. If that is too little, each row is printed as a paragraph of headings and values. A
+    column of numbers in which no row has one is left out.
 
     Attributes:
         spaced: whether an empty line follows each row.
@@ -48,22 +49,35 @@ class FittedTable:
         self._rows.append(tuple(map(_as_text, cells)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths(options.max_width)
+        shown = self._without_empty()
+        widths = shown._widths(options.max_width)
         if widths is None:
-            for row in self._rows:
-                yield self._paragraph(row)
+            for row in shown._rows:
+                yield shown._paragraph(row)
             return
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, int(self.spaced), 0))
-        for column, width in zip(self._columns, widths, strict=True):
+        for column, width in zip(shown._columns, widths, strict=True):
             table.add_column(
                 column.heading,
                 width=width,
                 justify="right" if column.is_number else "left",
                 overflow="fold",
             )
-        for row in self._rows:
+        for row in shown._rows:
             table.add_row(*row)
         yield table
+
+    def _without_empty(self) -> FittedTable:
+        """The table without columns of numbers in which no row has one."""
+        kept = [
+            index
+            for index, column in enumerate(self._columns)
+            if not (column.is_number and self._rows) or any(row[index].plain for row in self._rows)
+        ]
+        table = FittedTable(spaced=self.spaced)
+        table._columns = [self._columns[index] for index in kept]
+        table._rows = [tuple(row[index] for index in kept) for row in self._rows]
+        return table
 
     def _widths(self, available: int) -> Sequence[int] | None:
         """The width of each column; None if the narrowest ones are too wide together."""

@@ -22,7 +22,7 @@ RESERVE = 0.005
 _SHARE = 0.9
 """Share of the time left that the pairs of a call may take, since rates vary."""
 _SPARE = 0.2
-"""Share of the time left that has to remain, so that calls go by time alone; others may come."""
+"""Share of the time left that has to remain if there is time for all: other calls may come."""
 _SLACK = 0.15
 """Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload
 the queue is as long as that allows, and what is served in its last milliseconds has small batches.
@@ -63,7 +63,8 @@ class Claim:
     def begin(self, ranks: Iterable[int], now: float) -> None:
         for rank in ranks:
             self.begun += 1
-            self.floor_left -= rank < self.floor
+            if rank < self.floor:
+                self.floor_left -= 1
         if self.first is None:
             self.first = now
 
@@ -78,12 +79,18 @@ class Claim:
 class Admission:
     """The calls of one scorer.
 
-    While all pairs of all calls can easily be scored in time, the call whose time ends first goes
-    first. Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by
-    rank over all calls; or, once one of them would be late by that, by the time at which they are
-    due. The others go to the call whose time ends first; or, if all pairs take longer than the last
-    call has, by rank over all calls: equal parts of all lists improve them more than a few whole
-    ones.
+    The first ``min_depth`` pairs of each call are its floor. Which pair is next, by how much time
+    there is:
+
+        there is time for all   every pair of the call whose time ends first
+        otherwise               floors before all other pairs
+          floors                by rank over all calls
+            one would be late   by the time at which they are due
+          other pairs           those of the call whose time ends first
+            overload            by rank over all calls
+
+    In an overload, all pairs take longer than the last call has: equal parts of all lists improve
+    them more than a few whole ones.
 
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
@@ -129,22 +136,32 @@ class Admission:
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """Admit a call with this number of pairs, or refuse it: False."""
         claim.pairs = pairs
-        claim.floor = int(min(pairs, max(claim.min_depth, self.cost.pairs_of_constant(_FREE))))
-        claim.due = (claim.deadline if claim.deadline < math.inf else claim.target) - RESERVE
-        alone = self._seconds_alone(claim.floor)
-        if self.cost.is_known and alone > (left := claim.due - now) * _SHARE:
-            if claim.deadline < math.inf:  # its floor is what could be scored for it alone
-                fitting = max(1.0, self._pairs_alone(left * _SHARE))
-                claim.floor = int(min(claim.floor, fitting))
-            else:  # a target is missed rather than fewer pairs scored
-                claim.due = now + alone / _SHARE
-        claim.floor_left = claim.floor
+        self._set_floor(claim, now)
         left = claim.due - now
         slack = max(0.0, min(_SLACK * left, _SHARE * left - self._seconds_alone(claim.floor)))
         if not self._possible(claim, now, slack):
             return False
         self.claims[claim] = None
         return True
+
+    def _set_floor(self, claim: Claim, now: float) -> None:
+        """Set how many pairs of a new call go before all others, and when they are due.
+
+        If the time does not suffice for them even if there is no other call, a deadline makes them
+        fewer: what could be scored of this call alone. A target is missed rather than fewer scored.
+        """
+        free = self.cost.pairs_of_constant(_FREE)
+        claim.floor = int(min(claim.pairs, max(claim.min_depth, free)))
+        has_deadline = claim.deadline < math.inf
+        claim.due = (claim.deadline if has_deadline else claim.target) - RESERVE
+        seconds = self._seconds_alone(claim.floor)
+        usable = (claim.due - now) * _SHARE
+        if self.cost.is_known and seconds > usable:
+            if has_deadline:
+                claim.floor = int(min(claim.floor, max(1.0, self._pairs_alone(usable))))
+            else:
+                claim.due = now + seconds / _SHARE
+        claim.floor_left = claim.floor
 
     def part(self, claim: Claim, rank: int, most: int, now: float) -> int:
         """How many pairs of a claim, from this rank on, its next call has: at most ``most``."""
@@ -194,30 +211,40 @@ class Admission:
 
         The lowest is next.
         """
-        claims, start = self.present, now + self.cost.mean
+        claims = self.present
         if self._all_fit(claims, now):
             return _by_time
-        left = [claim.pairs - claim.begun for claim in claims]
-        end = start + self.seconds(sum(left), sum(map(bool, left)))
-        is_overload = end > max(claim.until for claim in claims)
-        end = start + self.waiting_seconds
-        is_late = any(claim.floor_left and end > claim.due for claim in claims)
+        floors_are_late = self._floors_are_late(claims, now)
+        is_overload = self._is_overload(claims, now)
 
+        # One function for all: it is called for each pair that waits.
         def key(claim: Claim, rank: int) -> Key:
             if rank < claim.floor:
-                return (0, claim.due, rank) if is_late else (0, rank, claim.due)
+                return (0, claim.due, rank) if floors_are_late else (0, rank, claim.due)
             return (1, rank, claim.until) if is_overload else (1, claim.until, rank)
 
         return key
 
+    def _floors_are_late(self, claims: Sequence[Claim], now: float) -> bool:
+        """Whether one of the floors would be late if it were the last of them."""
+        end = now + self.cost.mean + self.waiting_seconds
+        return any(claim.floor_left and end > claim.due for claim in claims)
+
+    def _is_overload(self, claims: Sequence[Claim], now: float) -> bool:
+        """Whether all pairs take longer than the last call has."""
+        left = [number for claim in claims if (number := claim.pairs - claim.begun)]
+        end = now + self.cost.mean + self.seconds(sum(left), len(left))
+        return end > max(claim.until for claim in claims)
+
     def _all_fit(self, claims: Sequence[Claim], now: float) -> bool:
         """Whether all pairs of these can easily be scored in time."""
-        constant, rate = self.seconds(0), self.seconds(1, 0)
+        constant, rate = self.seconds(0), self.seconds(1, calls=0)
         end = now + self.cost.mean
         for claim in sorted(claims, key=attrgetter("until")):
             if left := claim.pairs - claim.begun:
                 end += constant + left * rate
-            if end > claim.until - RESERVE - _SPARE * (claim.until - now):
+            spare = _SPARE * (claim.until - now)
+            if end > claim.until - RESERVE - spare:
                 return False
         return True
 
@@ -226,16 +253,16 @@ class Admission:
         others = [other for other in self.present if other.floor_left]
         # Pairs of a batch are known when all of it is, those of a call when it has ended.
         end = now + (self.cost.seconds(claim.floor) if self.in_calls else self.cost.mean)
-        own = 0.0
-        for other in sorted([*others, claim], key=lambda one: one.due):
-            end += self.seconds(other.floor_left)
-            due = other.due
-            if other is claim:
-                own = self.seconds(claim.floor_left)
-                due -= slack
-            # Of a call that is late already, only the time of its floor counts.
-            if end > due and (other is claim or due >= end - own):
-                return not others
+        added = 0.0  # what the new floor adds to the end of those that are due later
+        for item in sorted([*others, claim], key=attrgetter("due")):
+            end += self.seconds(item.floor_left)
+            if item is claim:
+                added = self.seconds(item.floor_left)
+                is_late = end > item.due - slack
+            else:  # one that is late without the new floor, too, does not count
+                is_late = end > item.due >= end - added
+            if is_late:
+                return not others  # one that comes alone is always admitted
         return True
 
 

@@ -118,13 +118,14 @@ async def in_task_of(owner: object, call: Callable[[], Awaitable[T]]) -> T:
 async def with_timeout(
     work: Awaitable[T],
     seconds: float | None,
-    more_seconds: Callable[[], float] = float,
+    extended: Callable[[], float] | None = None,
     owner: object = None,
 ) -> T:
     """Await ``work`` for a time. Unlike ``asyncio.wait_for`` this waits for no cancelled work.
 
-    ``more_seconds`` is asked when ``seconds`` have passed. The work counts as an abandoned call of
-    its owner, if it has one, while it ignores its cancellation.
+    ``extended`` is called when ``seconds`` have passed and returns the seconds that are added to
+    them. The work counts as an abandoned call of its owner, if it has one, while it ignores its
+    cancellation.
 
     Raises:
         TimeoutError: the work takes longer.
@@ -139,8 +140,8 @@ async def with_timeout(
     task.add_done_callback(lambda _task: abandonable.end())
     try:
         await asyncio.wait({task}, timeout=seconds)
-        if not task.done() and (seconds := more_seconds()):
-            await asyncio.wait({task}, timeout=seconds)
+        if not task.done() and extended is not None and (added := extended()):
+            await asyncio.wait({task}, timeout=added)
         if not task.done():
             raise TimeoutError
     finally:

@@ -1,4 +1,4 @@
-"""The summary of ``secondpass rerank``: statuses, issues, engines, tokens, units and cost."""
+"""The summary of ``secondpass rerank``: statuses, issues, local models, tokens, units and cost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SKIPPED, _SAVED = "skipped queries", "skipped pairs"
 _NOTHING = "nothing relevant"
 _AGAIN = {
     "cached": "cached answers",
-    "known": "known passages",
-    "encoded": "encoded passages",
+    "known": "passages encoded before",
+    "encoded": "passages encoded now",
     "retries": "retries",
     "repairs": "repairs",
 }
@@ -36,8 +36,8 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         counts.update(f"degraded by {reason}" for reason in report.degraded_by)
         counts.update(f"issue {code}" for code in {issue.code for issue in report.issues})
         counts.update(
-            f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
-            f"threads: {engine.threads}"
+            f"engine {engine.method} on {engine.backend}, {counted(engine.threads, 'thread')}, "
+            f"computed in {engine.precision}"
             for engine in report.engines
         )
         if report.nothing_relevant:
@@ -74,10 +74,10 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     for kind, label in (
         ("degraded by", "degraded by"),
         ("issue", "issues"),
-        ("engine", "engines"),
+        ("engine", "models"),
     ):
         items = [
-            f"{name.removeprefix(f'{kind} ')} ({number:,})"
+            f"{name.removeprefix(f'{kind} ')}{_how_many(kind, number, total)}"
             for name, number in counts.most_common()
             if name.startswith(f"{kind} ")
         ]
@@ -98,6 +98,12 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     if priced := counts[_PRICED]:
         line += f"; cost: {counts[_COST] * _COST_UNIT:.4g}{_share(priced, total)}"
     return line
+
+
+def _how_many(kind: str, number: int, total: int) -> str:
+    if kind == "engine":
+        return "" if number == total else f" (in {number:,} of {_queries(total)})"
+    return f" ({number:,})"
 
 
 def _share(reported: int, total: int) -> str:

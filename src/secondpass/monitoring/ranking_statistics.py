@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import mul
 from typing import cast
 
-from secondpass.ranking.outcome import Trace
+from secondpass.ranking.trace import Trace
 
 STATISTICS = {
     "rerank.highest": "highest rerank score",

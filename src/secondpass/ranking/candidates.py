@@ -54,7 +54,7 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
         )
     return [
         value
-        if type(value) is Candidate and type(value.metadata) is dict
+        if type(value) is Candidate and type(value.metadata) is dict  # nothing is left to check
         else _to_candidate(value, f"candidates[{position}]", text_needed)
         for position, value in enumerate(values)
     ]
@@ -148,19 +148,24 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
         if "metadata" not in mapping and isinstance(mapping.get("meta"), Mapping):
             mapping["metadata"] = mapping.pop("meta")
         return mapping or None
-    mapping = {
+    metadata = _metadata_of(value)
+    return {
         "text": text,
         "id": _first_attribute(value, ("id", "node_id")),
         "score": _first_attribute(value, _SCORE_KEYS),
-        "metadata": _metadata_of(value),
+        "metadata": _other_attributes(value, names) if metadata is None else metadata,
     }
-    if mapping["metadata"] is None:
-        names = names or [
-            name for name in getattr(value, "__dict__", ()) if not name.startswith("_")
-        ]
-        read = {*mapping, *_TEXT_ATTRIBUTES, "meta", "node_id"}
-        mapping["metadata"] = {name: getattr(value, name) for name in names if name not in read}
-    return mapping
+
+
+def _other_attributes(value: object, names: Sequence[str]) -> dict[str, Any]:
+    """The attributes of an object that are not read by themselves.
+
+    ``names`` are the fields of a dataclass; without any, the public ones of its ``__dict__``.
+    """
+    if not names:
+        names = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
+    read = {*_TEXT_ATTRIBUTES, "id", "node_id", "score", "metadata", "meta"}
+    return {name: getattr(value, name) for name in names if name not in read}
 
 
 def _first_attribute(value: object, names: Iterable[str], kind: type = object) -> Any:
@@ -187,20 +192,12 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     if "text" in mapping and "content" in mapping:
         raise InputError(f"{where}: has both 'text' and 'content'; remove or rename one")
     if text_needed and "text" not in mapping and "content" not in mapping:
-        # A few short keys only: in a mapping with keys and values swapped, keys are passages.
-        keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
-        similar = next((key for key in _TEXT_KEYS if isinstance(mapping.get(key), str)), None)
-        example = f"[{similar}]" if similar else "[title, body]"
-        hint = f"set render.fields to show other fields instead, such as {example}"
-        if misspelt := next(filter(_is_like_text, mapping), None):
-            hint = f"did you mean 'text', not {misspelt!r}? Otherwise {hint}"
-        raise InputError(f"{where}: has no 'text'; its keys are: {keys}; {hint}")
+        raise InputError(f"{where}: {_no_text_message(mapping)}")
     metadata = {} if mapping.get("metadata") is None else mapping["metadata"]
     _check_metadata(metadata, where)
     extra = {key: value for key, value in mapping.items() if key not in _CANDIDATE_KEYS}
-    conflicts = [
-        key for key in extra.keys() & metadata.keys() if not _equal(extra[key], metadata[key])
-    ]
+    in_both = extra.keys() & metadata.keys()
+    conflicts = [key for key in in_both if not _equal(extra[key], metadata[key])]
     if conflicts:
         names = ", ".join(sorted(map(str, conflicts)))
         raise InputError(
@@ -215,6 +212,19 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
         score=stated_score(mapping),
         metadata={**extra, **metadata},
     )
+
+
+def _no_text_message(mapping: Mapping[str, Any]) -> str:
+    """What is wrong with a mapping without a text, and a hint."""
+    # A few short keys only: in a mapping with keys and values swapped, keys are passages.
+    keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
+    similar = next((key for key in _TEXT_KEYS if isinstance(mapping.get(key), str)), None)
+    example = f"[{similar}]" if similar else "[title, body]"
+    hint = f"set render.fields to show other fields instead, such as {example}"
+    misspelt = next(filter(_is_like_text, mapping), None)
+    if misspelt:
+        hint = f"did you mean 'text', not {misspelt!r}? Otherwise {hint}"
+    return f"has no 'text'; its keys are: {keys}; {hint}"
 
 
 def _check_metadata(metadata: object, where: str) -> None:
@@ -287,7 +297,8 @@ def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | No
     if len(known) < _FEWEST_DISTANCES or falls or known[0] == known[-1]:
         return scores, False
     count = len(scores)
-    return [None if score is None else 1 - i / count for i, score in enumerate(scores)], True
+    by_rank = [None if score is None else 1 - rank / count for rank, score in enumerate(scores)]
+    return by_rank, True
 
 
 def field_value(candidate: Candidate, name: str) -> Any:
@@ -317,8 +328,8 @@ def _metadata_value(value: Any, name: str) -> Any:
     if name in value:
         return value[name]
     steps = name.split(".")
-    prefix = steps[0] == "metadata" or (steps[0] == "meta" and "meta" not in value)
-    if prefix and len(steps) > 1:
+    names_metadata = steps[0] == "metadata" or (steps[0] == "meta" and "meta" not in value)
+    if names_metadata and len(steps) > 1:
         del steps[0]
     for step in steps:
         value = _member(value, step)

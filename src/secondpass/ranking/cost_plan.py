@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
 from secondpass.settings import counted
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,24 @@ class CostPlan:
     @property
     def total(self) -> PlannedStage:
         """The sum over the stages; None where that of a stage is not known."""
-        asking = [stage for stage in self.stages if stage.asks]
-        sums = {name: _sum(self.stages, name) for name in ("calls", "rounds", "pairs")}
-        for name in ("input_tokens", "output_tokens", "cost", "seconds"):
-            sums[name] = _sum(asking, name) if asking else None
-        return PlannedStage("total", self.candidates, **sums)
+        stages = self.stages
+        asking = [stage for stage in stages if stage.asks]
+        total = PlannedStage(
+            "total",
+            self.candidates,
+            calls=_sum([stage.calls for stage in stages]),
+            rounds=_sum([stage.rounds for stage in stages]),
+            pairs=sum(stage.pairs for stage in stages),
+        )
+        if not asking:
+            return total
+        return replace(
+            total,
+            input_tokens=_sum([stage.input_tokens for stage in asking]),
+            output_tokens=_sum([stage.output_tokens for stage in asking]),
+            cost=_sum([stage.cost for stage in asking]),
+            seconds=_sum([stage.seconds for stage in asking]),
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -137,17 +152,17 @@ class CostPlan:
         whole = self.total
         parts = [f"{_count(whole.calls, 'call')} in {_count(whole.rounds, 'round')}"]
         if whole.asks:
-            tokens = in_words(whole.input_tokens), in_words(whole.output_tokens)
-            parts.append(f"about {tokens[0]} tokens in and {tokens[1]} out")
+            tokens_in, tokens_out = in_words(whole.input_tokens), in_words(whole.output_tokens)
+            parts.append(f"about {tokens_in} tokens in and {tokens_out} out")
         if whole.cost is not None:
             parts.append(f"cost about {in_words(whole.cost, 4)}")
         if whole.seconds is not None:
             parts.append(f"{in_words(whole.seconds, 3)} s")
-        methods = ", then ".join(stage.method for stage in self.stages)
-        about = f"{methods}, {counted(self.candidates, 'candidate')}: {', '.join(parts)}".lstrip(
-            ", "
-        )
-        return f"<CostPlan {'; '.join([about, *self.notes])}>"
+        about = counted(self.candidates, "candidate")
+        if self.stages:
+            about = f"{', then '.join(stage.method for stage in self.stages)}, {about}"
+        sentences = [f"{about}: {', '.join(parts)}", *self.notes]
+        return f"<CostPlan {'; '.join(sentences)}>"
 
 
 def in_words(number: float | None, digits: int | None = None) -> str:
@@ -161,15 +176,16 @@ def _count(number: int | None, noun: str) -> str:
     return f"{in_words(number)} {noun if number == 1 else f'{noun}s'}"
 
 
-def _sum(stages: Sequence[PlannedStage], name: str) -> Any:
-    """The sum of an attribute; None if one of a stage is not known."""
-    numbers = [getattr(stage, name) for stage in stages]
-    return None if None in numbers else sum(numbers)
+def _sum(numbers: Sequence[N | None]) -> N | None:
+    """The sum; None if one of the numbers is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _record(stage: PlannedStage) -> dict[str, Any]:
     record = asdict(stage)
-    for name in ("input_tokens", "output_tokens"):
-        if record[name] is not None:
-            record[name] = math.ceil(record[name])
+    if stage.input_tokens is not None:
+        record["input_tokens"] = math.ceil(stage.input_tokens)
+    if stage.output_tokens is not None:
+        record["output_tokens"] = math.ceil(stage.output_tokens)
     return record

@@ -9,8 +9,9 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.ranking.floors import FloorOn
-from secondpass.ranking.outcome import Trace, failed
+from secondpass.ranking.partial_results import failed
 from secondpass.ranking.terms import UnitScale
+from secondpass.ranking.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import (
     DEGRADED_WORDS,
@@ -293,8 +294,8 @@ def explain(
         rerank_score=trace.rerank_score[position],
         order_score=None if trace.order_scores is None else trace.order_scores[position],
         stage_scores=trace.stage_scores.get(position, ()),
-        blend=_terms(trace, position),
-        terms=_added(trace, position),
+        blend=_blend_terms(trace, position),
+        terms=_added_terms(trace, position),
         final_score=trace.final_score[position],
         floor=floor.at if floor else None,
         floor_on=floor.on if floor else None,
@@ -343,7 +344,7 @@ def _hint(text: str, names: Sequence[str]) -> str:
     return f"; known are: {', '.join(map(describe, names))}" if few else ""
 
 
-def _added(trace: Trace, position: int) -> AddedTerms | None:
+def _added_terms(trace: Trace, position: int) -> AddedTerms | None:
     if trace.terms is None or position not in trace.scored:
         return None
     total, index = trace.terms, trace.scored.index(position)
@@ -356,7 +357,7 @@ def _added(trace: Trace, position: int) -> AddedTerms | None:
     )
 
 
-def _terms(trace: Trace, position: int) -> BlendTerms | None:
+def _blend_terms(trace: Trace, position: int) -> BlendTerms | None:
     if trace.blend is None or position not in trace.scored:
         return None
     index = trace.scored.index(position)

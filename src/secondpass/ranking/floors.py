@@ -92,12 +92,13 @@ class Floor:
         return replace(self, at=at, keep=None, fitted=None if self.nothing is None else self.fitted)
 
     def resolved(self, blend: Blend | None) -> Floor:
-        """The same threshold with what it is compared with, which depends on the blend.
+        """A copy that states what the threshold is compared with, which depends on the blend.
 
         Without a blend it is the rerank score: what a list is ordered by may depend on the list.
         """
-        by_value = blend is not None and blend.by_value
-        return replace(self, on=self.on or "final" if by_value else "rerank")
+        if blend is None or not blend.by_value:
+            return replace(self, on="rerank")
+        return replace(self, on=self.on or "final")
 
     def check(self, method: Method, blend: Blend | None) -> None:
         """Raise a ConfigurationError if the scores are ranks, or relative to the list."""
@@ -177,9 +178,9 @@ class Probabilities:
     fitted: Annotated[Fit | None, FIT] = None
 
     def __post_init__(self) -> None:
-        platt = self.slope is not None, self.intercept is not None
-        steps = self.scores is not None, self.values is not None
-        if any(platt) == any(steps) or any(platt) != all(platt) or any(steps) != all(steps):
+        line = [number for number in (self.slope, self.intercept) if number is not None]
+        steps = [numbers for numbers in (self.scores, self.values) if numbers is not None]
+        if (len(line), len(steps)) not in {(2, 0), (0, 2)}:
             raise ConfigurationError("slope and intercept, or scores and values: give one of them")
         scores, values = self.scores or (), self.values or ()
         if len(scores) != len(values):

@@ -166,7 +166,7 @@ class Ledger:
 
     @property
     def scorer_seconds_left(self) -> float | None:
-        """The same for a scorer that has scored something."""
+        """Seconds left for a scorer that has scored something, so that maybe no other follows."""
         return self._seconds_to_deadline if self.kept.until_scored else self.seconds_left
 
     @property
@@ -275,16 +275,16 @@ class Ledger:
     def settle(self, estimate: Estimate, prices: Prices | None, completion: Completion) -> None:
         """Charge the usage that the completion reports; the estimate where it reports none."""
         self._reserved.add(estimate, prices, -1)
-        reported = completion.input_tokens, completion.output_tokens
-        if None in reported:
+        read, written = completion.input_tokens, completion.output_tokens
+        if read is None or written is None:
             self._unreported = True
         actual = Estimate(
-            estimate.input_tokens if reported[0] is None else reported[0],
-            estimate.output_tokens if reported[1] is None else reported[1],
+            estimate.input_tokens if read is None else read,
+            estimate.output_tokens if written is None else written,
         )
         self._spent.add(actual, prices)
-        self._input_tokens = (self._input_tokens or 0) + (reported[0] or 0)
-        self._output_tokens = (self._output_tokens or 0) + (reported[1] or 0)
+        self._input_tokens = (self._input_tokens or 0) + (read or 0)
+        self._output_tokens = (self._output_tokens or 0) + (written or 0)
         if completion.units is not None:
             self._units = (self._units or 0.0) + completion.units
         if prices is None:
@@ -302,16 +302,21 @@ class Ledger:
     def left(self) -> Left:
         """What the limits leave for questions."""
         limits = self.limits
-        # The clock of a pass that has only waited starts with its first call.
+        calls = tokens = cost = None
+        if limits.calls is not None:
+            calls = max(0, limits.calls - self.questions)
+        if limits.tokens is not None:
+            tokens = max(0.0, _finite(limits.tokens) - self._spent.tokens)
+        if limits.cost is not None:
+            cost = max(0.0, limits.cost - self._spent.cost)
         seconds = self.question_seconds_left
         if self.waiting and limits.deadline is not None and not self.kept.late:
+            # The clock of a pass that has only waited starts with its first call.
             seconds = limits.deadline - self.kept.seconds
         return Left(
-            None if limits.calls is None else max(0, limits.calls - self.questions),
-            None
-            if limits.tokens is None
-            else max(0.0, min(limits.tokens, sys.maxsize) - self._spent.tokens),
-            None if limits.cost is None else max(0.0, limits.cost - self._spent.cost),
+            calls,
+            tokens,
+            cost,
             seconds,
             limits.concurrency,
             self._question_seconds,
@@ -329,18 +334,20 @@ class Ledger:
         bounds: list[float] = []
         if limits.calls is not None:
             bounds.append((limits.calls - self.questions) // questions)
-        if self.questions:
-            for limit, spent in (
-                (limits.tokens, self._spent.tokens),
-                (limits.cost, self._spent.cost),
-            ):
-                if limit is not None and spent:
-                    left = min(limit, sys.maxsize) - spent
-                    bounds.append(left / (spent / self.questions) / questions)
-        if (seconds := self.question_seconds_left) is not None and self._question_rounds:
+        for limit, spent in (
+            (limits.tokens, self._spent.tokens),
+            (limits.cost, self._spent.cost),
+        ):
+            if limit is not None and spent and self.questions:
+                per_question = spent / self.questions
+                bounds.append((_finite(limit) - spent) / per_question / questions)
+        seconds = self.question_seconds_left
+        if seconds is not None and self._question_rounds:
             mean = self._question_seconds / self._question_rounds
             bounds.append(seconds / (mean * ROUND_MARGIN) if mean else seconds)
-        return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
+        if not bounds:
+            return None
+        return max(0, int(_finite(min(bounds))))
 
     def usage(self) -> Usage:
         """The totals; tokens and cost are None unless every reply reported its usage."""
@@ -358,6 +365,11 @@ class Ledger:
             known=self.known,
             encoded=self.encoded,
         )
+
+
+def _finite(number: float) -> float:
+    """The number, or the largest index if it is larger, such as infinity, which is no integer."""
+    return min(number, sys.maxsize)
 
 
 class PassCall(Call):

@@ -18,8 +18,8 @@ from secondpass.errors import InputError, MethodError, reraise_exit, with_articl
 from secondpass.questions import Completion, Prompt
 from secondpass.ranking.candidates import query_key
 from secondpass.ranking.diagnostics import log, log_exception
-from secondpass.ranking.outcome import Trace
 from secondpass.ranking.scoring import member
+from secondpass.ranking.trace import Trace
 from secondpass.settings import registry
 from secondpass.types import Report
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypedDict, TypeVar
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
@@ -64,33 +64,20 @@ def validate(
 
 
 def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | None) -> Any:
-    match name:
-        case "top_k" | "depth":
-            return whole_number(name, value)
-        case "floor":
-            return finite_number(name, value)
-        case "deadline" | "target":
-            return _positive(name, value)
-        case "dedupe" | "strict":
-            return _boolean(name, value)
-        case "order":
-            return _ordering(value, orders)
-        case "instruction" | "now":
-            return _text(name, value) if name == "instruction" else _time(name, value)
-        case _:
-            raise NotImplementedError(f"the option {name!r} has no validation")
+    return _ordering(value, orders) if name == "order" else _VALIDATIONS[name](name, value)
 
 
 def _positive(name: str, value: object) -> float:
-    if (number := finite_number(name, value)) > 0:
-        return number
-    raise InputError(f"{name}: must be greater than 0")
+    number = finite_number(name, value)
+    if number <= 0:
+        raise InputError(f"{name}: must be greater than 0")
+    return number
 
 
 def _boolean(name: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise InputError(f"{name}: give True or False, not {describe(value)}")
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: give True or False, not {describe(value)}")
+    return value
 
 
 def _ordering(value: object, orders: Mapping[str, Ordering | None] | None) -> Ordering | None:
@@ -101,9 +88,9 @@ def _ordering(value: object, orders: Mapping[str, Ordering | None] | None) -> Or
 
 
 def _text(name: str, value: object) -> str | None:
-    if isinstance(value, str):
-        return well_formed(value).strip() or None
-    raise InputError(f"{name}: give a string, not {describe(value)}")
+    if not isinstance(value, str):
+        raise InputError(f"{name}: give a string, not {describe(value)}")
+    return well_formed(value).strip() or None
 
 
 def _time(name: str, value: object) -> float:
@@ -137,19 +124,18 @@ def finite_number(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
-_SHARED = (
-    "render",
-    "passages",
-    "depth",
-    "top_k",
-    "order",
-    "tail",
-    "dedupe",
-    "strict",
-    "when",
-    "terms",
-)
-"""Settings of a pass that a reranker has under the same names."""
+_VALIDATIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "top_k": whole_number,
+    "depth": whole_number,
+    "dedupe": _boolean,
+    "floor": finite_number,
+    "instruction": _text,
+    "deadline": _positive,
+    "target": _positive,
+    "strict": _boolean,
+    "now": _time,
+}
+"""The function that checks and converts the value of each option, but of ``order``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +167,20 @@ class PassSettings:
     @classmethod
     def of(cls, reranker: Any, stages: tuple[Stage, ...]) -> PassSettings:
         """The settings of a reranker, with the time of the clock."""
-        return cls(stages, now=time(), **{name: getattr(reranker, name) for name in _SHARED})
+        return cls(
+            stages=stages,
+            render=reranker.render,
+            passages=reranker.passages,
+            depth=reranker.depth,
+            top_k=reranker.top_k,
+            order=reranker.order,
+            tail=reranker.tail,
+            dedupe=reranker.dedupe,
+            strict=reranker.strict,
+            when=reranker.when,
+            terms=reranker.terms,
+            now=time(),
+        )
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.candidates import as_candidate, field_value
+from secondpass.ranking.scoring import member
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Ranked
 
@@ -146,3 +147,8 @@ CHOSEN_ORDERING = Nested(
     lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]},
 )
 """A parameter whose value is an ordering, or the name of one in another parameter."""
+
+
+def arranges(ordering: object) -> bool:
+    """Whether an ordering only places items, as it states by ``arranges``."""
+    return bool(member(ordering, "arranges", False))

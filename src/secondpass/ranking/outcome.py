@@ -1,150 +1,39 @@
-"""Applies a judgement to the candidates: statuses, scores, spans, order and issues.
-
-The record of that is a :class:`Trace`, by which a ranking can explain the rank of each candidate.
-"""
+"""Applies a judgement to the candidates: statuses, scores, spans, issues, order, ranked items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, fields, make_dataclass
 from itertools import chain
 from typing import Any
 
 from secondpass.effects import Call, Judgement, Method, Plan
 from secondpass.errors import MethodError, reraise_exit
-from secondpass.questions import Span
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
-from secondpass.ranking.methods import reasons_of
-from secondpass.ranking.ordering import Ordering
+from secondpass.ranking.judgements import reasons_of
+from secondpass.ranking.ordering import Ordering, arranges
+from secondpass.ranking.partial_results import completed
 from secondpass.ranking.rendering import Rendering
-from secondpass.ranking.scoring import member
-from secondpass.ranking.terms import Sum, Term, added, unit_scale, unit_scores
-from secondpass.settings import counted, registry
+from secondpass.ranking.terms import Term, added, unit_scale, unit_scores
+from secondpass.ranking.trace import Trace
+from secondpass.settings import counted
 from secondpass.types import (
     Candidate,
     DegradedBy,
     Issue,
     ItemStatus,
-    Piece,
     Ranked,
     ScoreKind,
     Threshold,
 )
 
-# Ranked without being frozen: to create one and change its class takes a third of the time.
-_Draft = make_dataclass(
-    "_Draft", [part.name for part in fields(Ranked)], slots=True, repr=False, eq=False
+# Ranked is frozen: its constructor sets each field by object.__setattr__, in 1.5 µs. An object that
+# is made of this class, with the same slots, and becomes a Ranked by its __class__, takes 0.3 µs.
+_UnfrozenRanked = make_dataclass(
+    "_UnfrozenRanked", [part.name for part in fields(Ranked)], slots=True, repr=False, eq=False
 )
-
-
-@dataclass(slots=True)
-class Trace:
-    """What a pass did with each candidate, including those that it left out. Holds no text.
-
-    Attributes:
-        ids, scores: ids and retrieval scores as they were passed, aligned with the input.
-        status, rerank_score, final_score: aligned with the input.
-        stage_scores, spans, spreads, probabilities, pieces: by input position, where there are any.
-        head: the candidates within the depth, in input order.
-        order: the candidates that were ranked, with those that ``top_k`` cuts off.
-        order_scores: what was blended and decides the order, aligned with the input; None: the
-            rerank scores.
-        scored: those with a rerank score, in the order in which they were blended.
-        terms: what was added to their scores, aligned with ``scored``; None if nothing was.
-        originals: what was blended with them, aligned with ``scored``: their retrieval scores; of
-            distances, ranks.
-        before: the order of the head before an ordering moved items; None if none did.
-        ordering: the name of that ordering.
-        arranged: whether it only places items, so that ``before`` has the best ones first.
-        blend: the blend that was applied; None if the final scores are the rerank scores.
-        scale: lowest and highest grade, if the method's scores are grades.
-        floor: the threshold that was applied.
-        failed: whether nothing was scored because every method failed.
-    """
-
-    ids: Sequence[Any]
-    scores: Sequence[Any]
-    status: list[ItemStatus]
-    rerank_score: list[float | None]
-    final_score: list[float | None]
-    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    spans: dict[int, Span] = field(default_factory=dict)
-    head: Sequence[int] = ()
-    order: Sequence[int] = ()
-    order_scores: Sequence[float | None] | None = None
-    scored: Sequence[int] = ()
-    terms: Sum | None = None
-    originals: Sequence[float | None] = ()
-    before: Sequence[int] | None = None
-    ordering: str | None = None
-    blend: Blend | None = None
-    scale: tuple[float, float] | None = None
-    floor: Floor | None = None
-    spreads: Mapping[int, float | None] = field(default_factory=dict)
-    probabilities: Mapping[int, float] = field(default_factory=dict)
-    failed: bool = False
-    arranged: bool = False
-    pieces: dict[int, Sequence[Piece]] = field(default_factory=dict)
-
-    def original(self, position: int) -> float | None:
-        """The retrieval score as a finite float; None if there is none."""
-        return retrieval_score(Candidate("", score=self.scores[position]))
-
-    def reordered(self, before: Sequence[int], ordering: object) -> None:
-        """Keep the order before an ordering moved items, and the name of the ordering."""
-        self.before, self.arranged = before, arranges(ordering)
-        try:
-            name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
-        except BaseException as error:  # a foreign object may raise anything
-            reraise_exit(error)
-            name = None
-        self.ordering = str(name or type(ordering).__name__)
-
-    def terms_by_position(self) -> Mapping[int, Mapping[str, float]]:
-        """The terms of each candidate by field."""
-        if self.terms is None:
-            return {}
-        return dict(zip(self.scored, self.terms.by_field(), strict=True))
-
-    def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
-        """The candidates at these positions as ranked items."""
-        items: list[Any] = []
-        terms = self.terms_by_position()
-        for rank, position in enumerate(order, start=1):
-            candidate, rerank_score = candidates[position], self.rerank_score[position]
-            span, spread = self.spans.get(position), self.spreads.get(position)
-            probability, values = self.probabilities.get(position), terms.get(position)
-            metadata = {**(candidate.metadata or {}), "rerank_score": rerank_score}
-            # A value of an earlier pass must not remain.
-            if span is not None or "rerank_span" in metadata:
-                metadata["rerank_span"] = span and list(span)
-            if spread is not None or "rerank_spread" in metadata:
-                metadata["rerank_spread"] = spread
-            if probability is not None or "rerank_probability" in metadata:
-                metadata["rerank_probability"] = probability
-            if values is not None or "rerank_terms" in metadata:
-                metadata["rerank_terms"] = values and {**values}
-            item = _Draft(
-                rank,
-                position,
-                candidate,
-                self.status[position],
-                rerank_score,
-                self.final_score[position],
-                self.stage_scores.get(position, ()),
-                metadata,
-                span,
-                spread,
-                probability,
-                values,
-                self.pieces.get(position, ()),
-            )
-            item.__class__ = Ranked
-            items.append(item)
-        return tuple(items)
-
 
 DISTANCES = (
     "the retrieval scores rise along the list, so they are distances; ranks take their place"
@@ -211,6 +100,8 @@ class Outcome:
         ``name`` is that of the method, for issues that name none.
         """
         positions, trace = self.renderable, self.trace
+        self.original = judgement.original
+        self.degraded_by = reasons_of(judgement)
         for issue in judgement.issues:
             concerned = [positions[index] for index in issue.positions]
             self.add_issue(issue.code, issue.message, concerned, issue.method or name)
@@ -223,25 +114,30 @@ class Outcome:
             elif index not in judgement.unjudged:
                 trace.status[position] = "backfilled"
         if judgement.order_scores is not None:
-            found = dict(zip(positions, judgement.order_scores, strict=True))
-            trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
-        self.original = judgement.original
-        self.degraded_by = reasons_of(judgement)
+            order_scores = dict(zip(positions, judgement.order_scores, strict=True))
+            count = len(self.candidates)
+            trace.order_scores = [order_scores.get(position) for position in range(count)]
         if judgement.stage_scores is not None:
             trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
         if judgement.spreads is not None:
             trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
-        spans = [None] * len(positions) if judgement.spans is None else judgement.spans
-        for position, span in zip(positions, spans, strict=True):
-            if span is not None and trace.status[position] == "scored":
+        self._apply_parts(judgement, rendering)
+
+    def _apply_parts(self, judgement: Judgement, rendering: Rendering) -> None:
+        """Set the spans and pieces of scored candidates: of their own texts, not the rendered."""
+        positions, trace = self.renderable, self.trace
+        if judgement.spans is not None:
+            for position, span in zip(positions, judgement.spans, strict=True):
+                if span is None or trace.status[position] != "scored":
+                    continue
                 span_of_text = rendering.span_of_text(self.candidates[position], span)
                 if span_of_text is not None:
                     trace.spans[position] = span_of_text
-        trace.pieces = {
-            position: rendering.pieces_of_text(self.candidates[position], pieces)
-            for position, pieces in zip(positions, judgement.pieces or (), strict=False)
-            if pieces and trace.status[position] == "scored"
-        }
+        if judgement.pieces is not None:
+            for position, pieces in zip(positions, judgement.pieces, strict=True):
+                if not pieces or trace.status[position] != "scored":
+                    continue
+                trace.pieces[position] = rendering.pieces_of_text(self.candidates[position], pieces)
 
     def rank(
         self,
@@ -259,21 +155,42 @@ class Outcome:
         scores, order, as_configured = self._final_scores(scored, method, blend)
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
-        below: list[int] = []
-        if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
-            message = "the threshold is set for scores that are not blended with the original order"
-            self.add_issue("floor_not_applied", message, (), method.name)
-        elif floor is not None:
-            self.trace.floor = floor
-            compared = final if floor.on == "final" else self.trace.rerank_score
-            below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
+        below = self._below(floor, scored, as_configured, method.name)
         if self.terms:
             order = self._with_terms(scored, scores, order, kind)
-        ranked = completed([scored[index] for index in order], self.head, status, self.issues)
+        ranked = [scored[index] for index in order]
+        if len(ranked) < len(self.head):
+            ranked = completed(ranked, self.head, status, self.issues)
         if below:
             dropped = {*below}
-            ranked = [item for item in ranked if item not in dropped]
+            ranked = [position for position in ranked if position not in dropped]
         return ranked, sorted(below)
+
+    def _below(
+        self, floor: Floor | None, scored: Sequence[int], as_configured: bool, name: str
+    ) -> list[int]:
+        """The scored candidates below the threshold; none if it is not for scores like these.
+
+        Args:
+            floor: the threshold.
+            scored: candidates with a score.
+            as_configured: whether their final scores are those that the blend was configured for.
+            name: of the method.
+        """
+        if floor is None:
+            return []
+        trace = self.trace
+        if floor.on == "final":
+            compared, is_comparable = trace.final_score, as_configured
+        else:
+            compared, is_comparable = trace.rerank_score, not self.original
+        if not is_comparable:
+            message = "the threshold is set for scores that are not blended with the original order"
+            self.add_issue("floor_not_applied", message, (), name)
+            return []
+        trace.floor = floor
+        at = floor.at
+        return [position for position in scored if compared[position] < at]  # type: ignore[operator]
 
     def _with_terms(
         self,
@@ -376,7 +293,7 @@ class Outcome:
         count = top_k if arranges(ordering) else None
         items, rest = order[:count], order[count:] if count else []
         try:
-            ranked = self.trace.items(self.candidates, items)
+            ranked = self.items(items)
             effects = getattr(ordering, "effects", None)
             result = (yield from effects(ranked, self.call)) if effects else ordering(ranked)
             moved = [item.position for item in result]
@@ -398,6 +315,45 @@ class Outcome:
         self.trace.reordered(order, ordering)
         return moved + rest
 
+    def items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
+        """The candidates at these positions as ranked items."""
+        trace = self.trace
+        terms = {} if trace.terms is None else trace.terms_by_position()
+        items: list[Any] = []
+        for rank, position in enumerate(order, start=1):
+            candidate, rerank_score = self.candidates[position], trace.rerank_score[position]
+            span, spread = trace.spans.get(position), trace.spreads.get(position)
+            probability, values = trace.probabilities.get(position), terms.get(position)
+            metadata = {**(candidate.metadata or {}), "rerank_score": rerank_score}
+            # A value of an earlier pass must not remain.
+            if span is not None or "rerank_span" in metadata:
+                metadata["rerank_span"] = None if span is None else list(span)
+            if spread is not None or "rerank_spread" in metadata:
+                metadata["rerank_spread"] = spread
+            if probability is not None or "rerank_probability" in metadata:
+                metadata["rerank_probability"] = probability
+            if values is not None or "rerank_terms" in metadata:
+                metadata["rerank_terms"] = None if values is None else {**values}
+            # In the order of the fields of Ranked: by name takes twice as long.
+            item = _UnfrozenRanked(
+                rank,
+                position,
+                candidate,
+                trace.status[position],
+                rerank_score,
+                trace.final_score[position],
+                trace.stage_scores.get(position, ()),
+                metadata,
+                span,
+                spread,
+                probability,
+                values,
+                trace.pieces.get(position, ()),
+            )
+            item.__class__ = Ranked
+            items.append(item)
+        return tuple(items)
+
     def complete(
         self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
     ) -> bool:
@@ -411,11 +367,6 @@ class Outcome:
         self.issues.append(issue_about(self.candidates, code, message, positions, method))
 
 
-def arranges(ordering: object) -> bool:
-    """Whether an ordering only places items, as it states by ``arranges``."""
-    return bool(member(ordering, "arranges", False))
-
-
 def issue_about(
     candidates: Sequence[Candidate],
     code: str,
@@ -426,83 +377,3 @@ def issue_about(
     """An issue with the ids of the candidates that it concerns."""
     ids = tuple(candidates[position].id for position in positions)
     return Issue(code, message, tuple(positions), ids, method)
-
-
-# ---------------------------------------------------------------------- partial results
-
-# A candidate without a judgement, since a call failed or time ran out, may be better or worse than
-# those with one. What is known about it is its place in the incoming order, so it is ranked by that
-# among the judged candidates. Only ranks are used, which fits every kind of score.
-# ``benchmarks/partial_results.py`` has the measurements, and docs/decisions the rules that did
-# worse.
-
-_LEAST_WEIGHT = 0.25
-"""Weight of the unjudged candidates' own number if all of them come before all judged ones. The
-judged ones are then the worse part of the list, so they are not placed far ahead."""
-_KNOWN = frozenset({"no_text", "declined"})
-"""Codes of issues about candidates that no failed call left unjudged: asked again, they would have
-no score either."""
-
-
-def completed(
-    scored: Sequence[int],
-    head: Sequence[int],
-    status: Mapping[int, ItemStatus] | Sequence[ItemStatus],
-    issues: Iterable[Issue],
-) -> list[int]:
-    """The order of a head: scored candidates, best first, with the others.
-
-    Candidates that failed calls left unjudged are merged with them; missing ones, other unjudged
-    ones and the tail follow, each in input order. Integers are positions.
-    """
-    if len(scored) == len(head):
-        return [*scored]
-    ranked = {*scored, *failed([item for item in head if status[item] == "unjudged"], issues)}
-    order = merged(scored, [item for item in head if item in ranked])
-    for other in ("backfilled", "unjudged", "tail"):
-        order += [item for item in head if status[item] == other and item not in ranked]
-    return order
-
-
-def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
-    """Merge judged candidates, best first, with unjudged ones, which keep their order.
-
-    If at most half are judged, the unjudged ones keep their places. Otherwise the one that comes
-    after b judged ones, as number i of the unjudged ones, is ranked behind the best
-    ``judged / unjudged * (b + w * i)`` judged ones. The weight w is 1 if failures are spread over
-    the list, and a quarter if they are all at its head.
-
-    ``incoming`` has all of them in the incoming order.
-    """
-    known = {*judged}
-    unjudged: list[tuple[int, int]] = []  # with the number of judged ones before it
-    before = 0
-    for item in incoming:
-        if item in known:
-            before += 1
-        else:
-            unjudged.append((item, before))
-    count, missing = len(judged), len(unjudged)
-    ratio, weight = 1.0, 0.0
-    if count > missing > 0:
-        ratio = count / missing
-        mean = sum(before for _, before in unjudged) / missing
-        weight = _LEAST_WEIGHT + (1 - _LEAST_WEIGHT) * min(1.0, 2 * mean / count)
-    order: list[int] = []
-    placed = 0
-    for number, (item, before) in enumerate(unjudged, 1):
-        ahead = min(count, int(ratio * (before + weight * number)))
-        order += [*judged[placed:ahead], item]
-        placed = ahead
-    return [*order, *judged[placed:]]
-
-
-def failed(unjudged: Collection[int], issues: Iterable[Issue]) -> set[int]:
-    """Those of the unjudged candidates whose call failed, or that time did not suffice for.
-
-    The others have no text, or the method declined to judge them.
-    """
-    if not unjudged:
-        return set()
-    known = {index for issue in issues if issue.code in _KNOWN for index in issue.positions}
-    return {*unjudged} - known

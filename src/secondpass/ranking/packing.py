@@ -11,13 +11,13 @@ import math
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from secondpass.errors import InputError
 from secondpass.questions import Span
 from secondpass.ranking.ordering import LostInTheMiddle
+from secondpass.ranking.packed_lines import Line, lines_of, source_names
 from secondpass.ranking.rendering import is_blank
 from secondpass.settings import describe
 from secondpass.types import Ranked
@@ -29,19 +29,9 @@ PackOrder: TypeAlias = Literal["best", "document", "lost_in_the_middle"]
 MARK = "[…]"
 """Stands where text of a passage was left out."""
 _BETWEEN = f" {MARK} "
-_NAMED = ("title", "source", "url")
-"""Keys of the metadata that name a source, in this order."""
 _SEPARATOR = "\n\n"
 _BYTES_PER_TOKEN = 3
 _DENSE = string.digits.encode() + string.punctuation.encode()
-_LEAST_OVERLAP = 20
-"""Characters that the end of one passage and the beginning of another must share to be neighbours.
-Fewer may be equal by chance."""
-_MOST_OVERLAP = 1000
-_MOST_PLACES = 8
-"""Places in a passage that are compared with the beginning of another."""
-_GAP = 2
-"""Characters, such as a paragraph's end, that splitters remove between passages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +84,12 @@ class Packed:
     def to_dict(self) -> dict[str, Any]:
         """Return dicts, lists, strings and numbers, ready for JSON."""
         record = asdict(self)
+        record["passages"] = [*self.passages]
+        record["sources"] = [*record["sources"]]
         for source in record["sources"]:
             source["spans"] = [[*span] for span in source["spans"]]
-        left_out = {reason: [*positions] for reason, positions in self.left_out.items()}
-        lists = {name: [*record[name]] for name in ("passages", "sources")}
-        return {**record, **lists, "left_out": left_out}
+        record["left_out"] = {reason: [*left] for reason, left in self.left_out.items()}
+        return record
 
 
 def estimate_most_tokens(text: str) -> float:
@@ -136,7 +127,7 @@ def pack(
         message = "give the names of two metadata fields, or None"
         raise InputError(f"neighbours: {message}, not {describe(neighbours)}")
     kept, left_out = _distinct(items)
-    lines = _lines(kept, neighbours)
+    lines = lines_of(kept, neighbours)
     packer = _Packer(tokens, _counter(count), order, numbered=numbered)
     places = {position: place for place, position in enumerate(best)}
     for item in sorted(kept, key=lambda item: places.get(item.position, len(places))):
@@ -148,17 +139,12 @@ def pack(
     present = {source.position for source in sources}
     packed = [item for block in blocks for item in block.items]
     left_out["repeated"] += [item for item in packed if item.position not in present]
-    return Packed(
-        text,
-        tuple(passages),
-        tuple(sources),
-        math.ceil(packer.used),
-        {
-            reason: tuple(item.position for item in sorted(left, key=lambda item: item.rank))
-            for reason, left in left_out.items()
-            if left
-        },
-    )
+    positions_left_out: dict[str, tuple[int, ...]] = {}
+    for reason, left in left_out.items():
+        if left:
+            by_rank = sorted(left, key=lambda item: item.rank)
+            positions_left_out[reason] = tuple(item.position for item in by_rank)
+    return Packed(text, tuple(passages), tuple(sources), math.ceil(packer.used), positions_left_out)
 
 
 def _distinct(items: Iterable[Ranked]) -> tuple[list[Ranked], dict[str, list[Ranked]]]:
@@ -200,135 +186,6 @@ def _counter(count: object) -> Callable[[str], float]:
     return counted
 
 
-# ---------------------------------------------------------------------- lines
-
-
-class _Line:
-    """Passages that are neighbours in one document, or a single one.
-
-    Attributes:
-        text: of all of them, each character once.
-        starts: input position -> where the passage begins in the text.
-        document: what identifies the document; the line itself if that is not known.
-        start: where the line begins in its document.
-    """
-
-    def __init__(self, item: Ranked, document: object = None, start: int = 0) -> None:
-        self.text = item.text
-        self.starts = {item.position: 0}
-        self.document = self if document is None else document
-        self.start = start
-
-    def append(self, item: Ranked, start: int) -> bool:
-        """Add a passage that begins at ``start`` of the text; False if they do not agree there."""
-        if start > len(self.text) + _GAP:
-            return False
-        shared = self.text[start : start + len(item.text)]
-        if not item.text.startswith(shared):
-            return False
-        self.text = self.text.ljust(start) + item.text[len(shared) :]
-        self.starts[item.position] = start
-        return True
-
-    def bounds(self, item: Ranked) -> Span:
-        """Where a passage begins and ends in the text."""
-        start = self.starts[item.position]
-        return start, start + len(item.text)
-
-
-def _lines(items: Sequence[Ranked], neighbours: tuple[str, str] | None) -> dict[int, _Line]:
-    """The line of each item, by input position."""
-    placed: list[tuple[object, int, Ranked]] = []
-    others: list[Ranked] = []
-    for item in items:
-        document, start = _place(item, neighbours)
-        if document is None:
-            others.append(item)
-        else:
-            placed.append((document, start, item))
-    lines: list[_Line] = []
-    for document, group in groupby(_by_document(placed), key=lambda entry: entry[0]):
-        line: _Line | None = None
-        for _, start, item in group:
-            if line is None or not line.append(item, start - line.start):
-                line = _Line(item, document, start)
-                lines.append(line)
-    for chain in _chains(others):
-        (first, _), *rest = chain
-        lines.append(line := _Line(first))
-        for item, overlap in rest:
-            line.append(item, len(line.text) - overlap)
-    return {position: line for line in lines for position in line.starts}
-
-
-def _place(item: Ranked, neighbours: tuple[str, str] | None) -> tuple[object, int]:
-    """The document of an item, and where the item begins in it; (None, 0) if that is not known."""
-    if neighbours is None:
-        return None, 0
-    metadata = item.candidate.metadata or {}
-    document, start = (metadata.get(name) for name in neighbours)
-    if isinstance(document, str | int) and type(start) is int and start >= 0:
-        return document, start
-    return None, 0
-
-
-def _by_document(placed: Sequence[tuple[Any, int, Ranked]]) -> list[tuple[Any, int, Ranked]]:
-    """Documents in the order of their best item, each from its beginning."""
-    first: dict[object, int] = {}
-    for document, _, item in placed:
-        first.setdefault(document, item.rank)
-    return sorted(placed, key=lambda entry: (first[entry[0]], entry[1], -len(entry[2].text)))
-
-
-def _chains(items: Sequence[Ranked]) -> Iterator[list[tuple[Ranked, int]]]:
-    """Items each of which begins with the end of the one before; with the length of that."""
-    after: dict[int, tuple[int, int]] = {}  # index -> index of the next, and their overlap
-    heads = list(range(len(items)))  # the first item of the chain that ends with this one
-    names = [_named(item) for item in items]
-    beginnings = [item.text[:_LEAST_OVERLAP] for item in items]
-    taken: set[int] = set()
-    for index, item in enumerate(items):
-        tail = item.text[-_MOST_OVERLAP:]
-        overlaps = [
-            (_overlap(tail, items[other].text, beginning), -other)
-            for other, beginning in enumerate(beginnings)
-            if beginning in tail
-            and other not in taken
-            and other != heads[index]  # nor itself
-            and names[other] == names[index]
-        ]
-        overlap, number = max(overlaps, default=(0, 0))
-        if overlap:
-            other = -number
-            after[index] = other, overlap
-            taken.add(other)
-            end = other
-            while end in after:
-                end = after[end][0]
-            heads[end] = heads[index]
-    for index in range(len(items)):
-        if index not in taken:
-            chain = [(items[index], 0)]
-            while index in after:
-                index, overlap = after[index]  # noqa: PLW2901  # along the chain
-                chain.append((items[index], overlap))
-            yield chain
-
-
-def _overlap(tail: str, text: str, beginning: str) -> int:
-    """The length of the longest end of ``tail`` with which a text begins; 0 if it is too short."""
-    if len(beginning) < _LEAST_OVERLAP:
-        return 0
-    place = -1
-    for _ in range(_MOST_PLACES):
-        place = tail.find(beginning, place + 1)
-        if place < 0:
-            break
-        if text.startswith(tail[place:]):
-            return len(tail) - place
-    return 0
-
-
 # ---------------------------------------------------------------------- packing
 
 
@@ -342,7 +199,7 @@ class _Block:
         ranges: the packed parts of the line, in order; text that is left out lies between them.
     """
 
-    line: _Line
+    line: Line
     items: tuple[Ranked, ...] = ()
     ranges: tuple[Span, ...] = ()
 
@@ -417,7 +274,7 @@ class _Block:
                     item.rank,
                     item.final_score,
                     tuple((first - begin, last - begin) for (first, last), _ in found),
-                    _named(item),
+                    source_names(item),
                 )
 
 
@@ -434,7 +291,7 @@ class _Packer:
         self.base = count("")  # some tokenizers add special tokens to each text
         self.mark = self._cost(_BETWEEN)
 
-    def add(self, line: _Line, item: Ranked) -> str | None:
+    def add(self, line: Line, item: Ranked) -> str | None:
         """Add an item, whole or in part; otherwise return the reason why not."""
         block = self.blocks.get(id(line)) or _Block(line)
         whole = 0, len(item.text)
@@ -446,17 +303,20 @@ class _Packer:
             return "tokens"  # saves counting the whole
         if self._cost(missing) <= self._room and self._accept(block.adding(item, whole)):
             return None
-        reason: str | None = "tokens"
+        is_added = is_repeated = False
         for part in parts:
             missing = block.missing(item, part)
-            larger = block.adding(item, part)
             if not missing:
-                reason = reason and "repeated"
-            elif self._cost(missing) <= self._room and self._accept(larger):
-                block, reason = larger, None
-            elif reason == "tokens":
-                break  # the others would be read without the best one
-        return reason
+                is_repeated = True
+                continue
+            larger = block.adding(item, part)
+            if self._cost(missing) <= self._room and self._accept(larger):
+                block, is_added = larger, True
+            elif not is_added and not is_repeated:
+                return "tokens"  # the other parts would be read without the best one
+        if is_added:
+            return None
+        return "repeated" if is_repeated else "tokens"
 
     @property
     def _room(self) -> float:
@@ -511,13 +371,7 @@ def _parts(item: Ranked) -> Iterator[Span]:
 
 def _name(item: Ranked) -> str:
     """The name of an item's source, in one line."""
-    named = _named(item)
+    names = source_names(item)
     identifier = "" if item.id is None else str(item.id)
-    name = next(iter(named.values()), identifier or f"candidate {item.position}")
+    name = next(iter(names.values()), identifier or f"candidate {item.position}")
     return " ".join(str(name).split())[:200]
-
-
-def _named(item: Ranked) -> dict[str, str]:
-    metadata = item.candidate.metadata or {}
-    values = {key: metadata.get(key) for key in _NAMED}
-    return {key: value for key, value in values.items() if isinstance(value, str) and value.strip()}

@@ -15,13 +15,16 @@ from secondpass.ranking.candidates import (
     unreadable_scores,
 )
 from secondpass.ranking.diagnostics import log_exception
+from secondpass.ranking.fits import doubts
+from secondpass.ranking.judgements import checked, judged
 from secondpass.ranking.ledger import Ledger, PassCall
-from secondpass.ranking.methods import Stage, checked, doubts, judged
 from secondpass.ranking.observers import RankingOperation, Running, end, query_hash, registrations
 from secondpass.ranking.options import PassSettings
-from secondpass.ranking.outcome import DISTANCES, Outcome, arranges, issue_about
+from secondpass.ranking.ordering import arranges
+from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.ranking.scoring import ScorerMethod
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import judged_by_windows, with_windows
 from secondpass.types import Candidate, DegradedBy, Issue, Report, ReportStatus, Skipped
@@ -296,7 +299,7 @@ class RankingPass:
             threshold=outcome.threshold,
             nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
-        return Ranking(self.query, trace.items(self.candidates, order), report, trace)
+        return Ranking(self.query, outcome.items(order), report, trace)
 
     def _unscored_order(self, outcome: Outcome, as_is: bool) -> Plan[list[int]]:
         """The head in the order of the input, to which an ordering by metadata is applied.
@@ -314,9 +317,9 @@ class RankingPass:
             outcome.add_issue("floor_not_applied", message)
         if self.settings.terms and len(order) > 1:
             outcome.add_issue("terms_not_applied", "nothing was judged, so the order stays")
-        if ordering is None or (
-            arranges(ordering) and not skipped
-        ):  # there is no ranking to arrange
+        if ordering is None:
+            return order
+        if arranges(ordering) and not skipped:  # there is no ranking to arrange
             return order
         moved = yield from outcome.reorder(order, ordering, self.settings.top_k)
         if outcome.order_followed and not skipped:
@@ -326,10 +329,11 @@ class RankingPass:
 
     def _add_doubts(self, outcome: Outcome, stage: Stage) -> None:
         """Report fits for another ranking, and a threshold that a fallback does not have."""
-        depth = self.settings.depth if self.skipped is None else self.skipped.depth
-        doubt = doubts(stage, depth, self.settings.instruction, self.ledger.engines)
-        if doubt is not None:
-            outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
+        if stage.fits:
+            depth = self.settings.depth if self.skipped is None else self.skipped.depth
+            doubt = doubts(stage, depth, self.settings.instruction, self.ledger.engines)
+            if doubt is not None:
+                outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
         if stage.floor is None and self.settings.stages[0].floor is not None:
             reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
             message = f"the threshold applies to the method only; this fallback has none{reason}"

@@ -42,9 +42,12 @@ class Field:
             value = field_value(candidate, name)
             if value is None:
                 continue
-            if value.__class__ is not str or not is_blank(value):
-                return _count(value) if self.count and name != self.configured else value
-            empty = value
+            if value.__class__ is str and is_blank(value):
+                empty = value
+            elif self.count and name != self.configured:
+                return _count(value)
+            else:
+                return value
         return empty
 
 
@@ -110,12 +113,14 @@ class Rendering:
         """Return the configured fields that no candidate has, without optional ones."""
         if not candidates:
             return []
-        fields = () if self.needs_text else self._fields
+        fields = [] if self.needs_text else [*self._fields]
+        if self._id is not None:
+            fields.append(self._id)
+        required = [field for field in fields if not field.optional]
         return [
             field.configured
-            for field in (*fields, *([self._id] if self._id else ()))
-            if not field.optional
-            and all(field.value(candidate) is None for candidate in candidates)
+            for field in required
+            if all(field.value(candidate) is None for candidate in candidates)
         ]
 
     def query(self, query: str) -> str:
@@ -164,7 +169,8 @@ class Rendering:
             start += len(label)
             if value == text:
                 stop = start + len(value)
-                stop = stop if self.max_characters is None else min(stop, self.max_characters)
+                if self.max_characters is not None:
+                    stop = min(stop, self.max_characters)
                 return (start, stop) if start < stop else None
             start += len(value) + len(self.separator)
         return None
@@ -267,23 +273,24 @@ def _collection_text(value: Any, remaining: list[int], depth: int = 0) -> str:
     """Render a list or a mapping; ``remaining`` holds how many items may still be rendered."""
     if depth > _MAX_DEPTH:
         return "…"
-    parts = []
+    is_mapping = isinstance(value, Mapping)
+    parts: list[str] = []
     separator = ", "
-    named = isinstance(value, Mapping)
-    for item in value.items() if named else value:
+    for item in value.items() if is_mapping else value:
         remaining[0] -= 1
         if remaining[0] < 0:
             parts.append("…")
             break
-        name, inner = item if named else ("", item)
-        if inner is None and named:
+        name, inner = item if is_mapping else ("", item)
+        if inner is None and is_mapping:
             continue
         if not isinstance(inner, Mapping | list | tuple | set | frozenset):
             text = str(inner)
-        elif named or depth:
+        elif is_mapping or depth:
             text = f"({_collection_text(inner, remaining, depth + 1)})"
-        else:
-            text, separator = _collection_text(inner, remaining, depth + 1), "; "
-        parts.append(f"{name}: {text}" if named else text)
+        else:  # an item of the outermost list
+            text = _collection_text(inner, remaining, depth + 1)
+            separator = "; "
+        parts.append(f"{name}: {text}" if is_mapping else text)
     # Sets have no order, and prompts are deterministic.
     return separator.join(sorted(parts) if isinstance(value, set | frozenset) else parts)

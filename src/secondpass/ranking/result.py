@@ -15,7 +15,7 @@ from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
-    from secondpass.ranking.outcome import Trace
+    from secondpass.ranking.trace import Trace
 
 TEXT_LENGTH = 200
 """Characters of a query or a text in a notebook."""
@@ -133,7 +133,9 @@ class Ranking(Sequence[Ranked]):
         # Status, size, method and first ids. Records are logged, so there is no text.
         report = self.report
         noun = "item" if len(self) == 1 else "items"
-        parts = [f"{len(self):,} {noun}"] if report.final else ["interim", f"{len(self):,} {noun}"]
+        parts = [f"{len(self):,} {noun}"]
+        if not report.final:
+            parts.insert(0, "interim")
         if report.method is not None:
             parts.append(f"method {report.method!r}")
         if report.skipped is not None:
@@ -194,7 +196,7 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
         "rerank_score": item.rerank_score,
         "final_score": item.final_score,
         "stage_scores": list(item.stage_scores),
-        "span": item.span and list(item.span),
+        "span": None if item.span is None else list(item.span),
         "spread": item.spread,
         "probability": item.probability,
     }

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Score, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem, reraise_exit, with_article
-from secondpass.questions import Scorer, Span
+from secondpass.questions import RawScores, Scorer, Span
 from secondpass.settings import counted, describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
@@ -75,9 +75,11 @@ class ScorerMethod:
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
-        own_parts = (member(self.scorer, name, None) for name in ("score_batches", "score_lists"))
+        calls_itself = any(
+            callable(member(self.scorer, name, None)) for name in ("score_batches", "score_lists")
+        )
         sharing: AbstractContextManager[None] = nullcontext()
-        if self._at_most is not None and not any(map(callable, own_parts)):
+        if self._at_most is not None and not calls_itself:
             count = len(task.texts)
             sharing = task.call.sharing(self.scorer, count, self._batch_size, self._at_most)
         with sharing:
@@ -86,20 +88,10 @@ class ScorerMethod:
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))
         task.call.encoded(raw.known, raw.encoded)
-        issues = [self._issue(error.code, str(error)) for error in raw.troubles]
-        doubt = member(self.scorer, "doubt", None)
-        if isinstance(doubt, str):
-            issues.append(self._issue(DOUBTFUL, doubt))
-        cache_issues = self._stated("cache_issues", list) or ()
-        issues += [replace(item, method=self.name) for item in cache_issues if type(item) is Issue]
-        unjudged: set[int] = set()
-        # One issue for successive ranges that failed for the same reason.
-        for reason, group in groupby(raw.failures, key=lambda item: (item[2].code, str(item[2]))):
-            indices = [index for start, stop, _ in group for index in range(start, stop)]
-            unjudged.update(indices)
-            issues.append(self._issue(*reason, indices))
+        issues, unjudged = self._issues_of_calls(raw)
         if len(unjudged) == len(task.texts):
-            raise raw.failures[0][2]
+            _, _, error = raw.failures[0]
+            raise error
         issues.extend(raw.issues)
         if raw.original == 1:
             count = len(task.texts)
@@ -112,6 +104,7 @@ class ScorerMethod:
         if raw.order_scores is not None:
             unscored = {index for index, score in enumerate(scores) if score is None}
             order = self._validated(raw.order_scores, unscored, kind, issues)
+            # A text without a place in the order has no score, either.
             pairs = zip(scores, order, strict=True)
             scores = [None if place is None else score for score, place in pairs]
         if engine is not None and self.score_kind != "rank":  # of a model
@@ -126,6 +119,23 @@ class ScorerMethod:
             order_scores=order,
             pieces=raw.pieces,
         )
+
+    def _issues_of_calls(self, raw: RawScores) -> tuple[list[Issue], set[int]]:
+        """The issues of the calls of the scorer, and the texts that failed ones left unjudged."""
+        issues = [self._issue(error.code, str(error)) for error in raw.troubles]
+        doubt = member(self.scorer, "doubt", None)
+        if isinstance(doubt, str):
+            issues.append(self._issue(DOUBTFUL, doubt))
+        for issue in self._stated("cache_issues", list) or ():
+            if type(issue) is Issue:
+                issues.append(replace(issue, method=self.name))
+        unjudged: set[int] = set()
+        # One issue for successive ranges that failed for the same reason.
+        for (code, message), group in groupby(raw.failures, key=_reason):
+            indices = [index for start, stop, _ in group for index in range(start, stop)]
+            unjudged.update(indices)
+            issues.append(self._issue(code, message, indices))
+        return issues, unjudged
 
     def _issue(self, code: str, message: str, indices: Iterable[int] = ()) -> Issue:
         return Issue(code, message, tuple(indices), (), self.name)
@@ -196,6 +206,11 @@ class ScorerMethod:
             message = f"{len(indices):,} of {counted(len(values), 'score')} cannot be used"
             issues.append(self._issue(code, message, indices))
         return scores
+
+
+def _reason(failure: tuple[int, int, MethodError]) -> tuple[str, str]:
+    _, _, error = failure
+    return error.code, str(error)
 
 
 def _sorted_indices(indices: Iterable[Any]) -> list[int]:

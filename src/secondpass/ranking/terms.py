@@ -169,9 +169,9 @@ def to_seconds(value: Any) -> float | None:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())
         if isinstance(value, datetime):
-            seconds = (
-                value.replace(tzinfo=UTC) if value.utcoffset() is None else value
-            ).timestamp()
+            if value.utcoffset() is None:
+                value = value.replace(tzinfo=UTC)
+            seconds = value.timestamp()
         elif isinstance(value, date):
             seconds = datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
         elif (number := to_float(value)) is not None:
@@ -261,14 +261,10 @@ def added(
         found = [read(candidate) for candidate in candidates]
         column = [None if value is None else term.of(value, now) for value in found]
         known = [number for number in column if number is not None]
-        if not known or term.absent is None:
-            unread = [index for index, number in enumerate(column) if number is None]
-        else:  # what stands for absent values is set, but not for those that cannot be read
-            unread = [
-                index
-                for index, number in enumerate(column)
-                if number is None and found[index] is not None
-            ]
+        unread = [index for index, number in enumerate(column) if number is None]
+        if known and term.absent is not None:
+            # A term is set for candidates without the field, so only unreadable ones are reported.
+            unread = [index for index in unread if found[index] is not None]
         if unread:
             missing[term.field] = unread
         if known:

@@ -113,16 +113,19 @@ class Agreement:
         Raises:
             Unknown: no candidate has one of the fields.
         """
-        sign = 1 if self.ranks else -1
-        lists = []
+        firsts = []  # of each retriever, the indices of its first candidates
         for name in self.fields:
-            values = [_number(field_value(candidate, name)) for candidate in candidates]
-            known = [(sign * x, i) for i, x in enumerate(values) if x is not None]
-            if not known:
+            values: dict[int, float] = {}
+            for index, candidate in enumerate(candidates):
+                value = _number(field_value(candidate, name))
+                if value is not None:
+                    values[index] = value if self.ranks else -value
+            if not values:
                 raise Unknown(f"no candidate has a number in the field {name!r}")
-            lists.append({i for _, i in sorted(known)[: self.first]})
-        size = min(self.first, max(map(len, lists)))
-        shares = [len(first & second) / size for first, second in combinations(lists, 2)]
+            best_first = sorted(values, key=values.__getitem__)
+            firsts.append({*best_first[: self.first]})
+        size = min(self.first, max(map(len, firsts)))
+        shares = [len(one & other) / size for one, other in combinations(firsts, 2)]
         return math.fsum(shares) / len(shares)
 
 

@@ -9,22 +9,23 @@ candidate.
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from secondpass.effects import Judgement, Method, Plan, Score, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.questions import Span, Windows, affixes
-from secondpass.ranking.methods import converted, judged
+from secondpass.ranking.judgements import converted, judged
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.splitting import split
 from secondpass.settings import configurable, nested
 
 if TYPE_CHECKING:
     from annotated_types import Ge
+
+T = TypeVar("T")
 
 
 @configurable
@@ -73,144 +74,8 @@ class Passages:
         return Windows(list(spans), (start, stop))
 
 
-# Quotes and brackets may follow. First the marks of scripts that have a space after a sentence
-# (Latin, Devanagari, Arabic, Urdu), then those of Chinese, Japanese, Khmer and Burmese.
 PASSAGES = nested(Passages, optional=True)
 """A parameter whose value splits long texts."""
-
-_MARK = r"[.!?\u2026\u0964\u061f\u06d4][\"')\]\u2019\u201d\u00bb]{0,3}"
-_WIDE_MARK = (
-    r"[\u3002\uff01\uff1f\uff61\u17d4\u104b]"
-    r"[\u2019\u201d\u3009\u300b\u300d\u300f\u3011\uff09\uff63]{0,3}"
-)
-# Other line breaks may be those of wrapped lines.
-_PARAGRAPH_END = re.compile(rf"\n[ \t\r]*\n|(?:{_MARK}|{_WIDE_MARK})[ \t\r]{{0,3}}\n")
-_SENTENCE_END = re.compile(rf"{_MARK}(?=\s)|{_WIDE_MARK}|[\n\x85\u2028\u2029]")
-_COMMA = r"\u3001\uff0c\uff1a\uff1b"  # of Chinese and Japanese; commas and colons
-_WORD_END = re.compile(rf"(?=\s)|(?<=[{_COMMA}])")
-_BETWEEN_WORDS = re.compile(rf"[\s{_COMMA}]")
-_LONG_SENTENCE = 300
-"""Characters; a long sentence in English has 200."""
-_NOT_SPACE = re.compile(r"\S")
-_ZERO_WIDTH_JOINER = "\u200d"
-_VIRAMA = 9
-"""Combining class of the signs that join a consonant to the next one, in India's scripts, Khmer and
-Burmese."""
-
-
-def split(
-    text: str, size: int, overlap: int, start: int = 0, stop: int | None = None
-) -> Iterator[Span]:
-    """Split a text into windows, in time linear in its length.
-
-    A window ends after a paragraph if one ends in its last part, else after a sentence, else after
-    a word, else anywhere; the next window begins by the same rule. White space between windows is
-    in none.
-
-    Args:
-        text: any text.
-        size: maximum length of a window, at least 1.
-        overlap: maximum length of the text that successive windows share, less than ``size``.
-        start: where the part to split begins.
-        stop: where it ends; None is the end of the text.
-
-    Yields:
-        (start, stop) of each window, in characters of the text. At least one.
-    """
-    stop = len(text) if stop is None else stop
-    if stop - start <= size:
-        yield start, stop
-        return
-    end = start + len(text[start:stop].rstrip())
-    if end == start:  # white space alone
-        yield start, start + size
-        return
-    start = _next_word(text, start)
-    covered = start
-    while end - start > size:
-        # Longer than the overlap by half of the rest, so that the next window begins later.
-        cut = _cut(text, start + (size + overlap) // 2, start + size)
-        last = start + len(text[start:cut].rstrip())
-        if last > covered:  # else only white space is new
-            yield start, last
-            covered = last
-        start = _next_word(text, _resume(text, cut - overlap, cut))
-    yield start, end
-
-
-def sentences(text: str) -> list[Span]:
-    """Split a text into its sentences, as (start, stop) without the white space between them."""
-    spans: list[Span] = []
-    start = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
-        if stripped := text[start:end].strip():
-            first = _next_word(text, start)
-            spans.append((first, first + len(stripped)))
-        start = end
-    return spans
-
-
-def short_sentences(text: str) -> list[Span]:
-    """Split a text into its sentences, and long ones, as of scripts without marks, into parts."""
-    spans: list[Span] = []
-    for start, stop in sentences(text):
-        spans += split(text, _LONG_SENTENCE, 0, start, stop)
-    return spans
-
-
-def _next_word(text: str, start: int) -> int:
-    """The first position from ``start`` on that is not white space."""
-    match = _NOT_SPACE.search(text, start)
-    return match.start() if match else len(text)
-
-
-def _cut(text: str, low: int, high: int) -> int:
-    """Where to end a window: after ``low``, not after ``high``."""
-    for boundary in (_PARAGRAPH_END, _SENTENCE_END, _WORD_END):
-        # One character more, since the end of a sentence or word depends on what follows it.
-        ends = [match.end() for match in boundary.finditer(text, low, high + 1)]
-        if ends := [end for end in ends if low < end <= high]:
-            return ends[-1]
-    for cut in range(high, low, -1):
-        if not _inside_character(text, cut):
-            return cut
-    return high
-
-
-def _resume(text: str, low: int, cut: int) -> int:
-    """Where to begin the window after ``cut``: not before ``low``, not after ``cut``."""
-    if low == cut:
-        return cut
-    high = (low + cut) // 2  # an overlap of only a few words would be useless
-    # From one character before, which may be the end of a sentence.
-    boundary = _PARAGRAPH_END.search(text, low - 1, cut) or _SENTENCE_END.search(
-        text, low - 1, high + 1
-    )
-    if boundary is None and not _BETWEEN_WORDS.match(text, low - 1):
-        boundary = _BETWEEN_WORDS.search(text, low, high)
-    if boundary is not None:
-        return boundary.end()
-    for start in range(low, cut):
-        if not _inside_character(text, start):
-            return start
-    return cut
-
-
-def _inside_character(text: str, position: int) -> bool:
-    """Whether a cut here would divide a character as readers see it; an approximation."""
-    before, after = text[position - 1], text[position]
-    if after.isascii():
-        return False
-    return (
-        # Accents, vowel signs, variation selectors; joiners, tags of flags
-        unicodedata.category(after) in {"Mn", "Mc", "Me", "Cf"}
-        or before == _ZERO_WIDTH_JOINER
-        or unicodedata.combining(before) == _VIRAMA
-        or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
-        or "\u1160" <= after <= "\u11ff"  # vowels and finals of Korean syllables
-        or ("\U0001f1e6" <= after <= "\U0001f1ff" and "\U0001f1e6" <= before <= "\U0001f1ff")
-        or ("\udc00" <= after <= "\udfff" and "\ud800" <= before <= "\udbff")
-    )
 
 
 def with_windows(task: Task, passages: Passages, rendering: Rendering) -> Task:
@@ -238,7 +103,9 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
 
 def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have every window judged, and combine the results of each candidate."""
-    owners = [index for index, item in enumerate(windows) for _ in item.spans]
+    owners: list[int] = []  # of each window, the index of its candidate
+    for index, item in enumerate(windows):
+        owners += [index] * len(item.spans)
     part = _part(task, _window_texts(task, windows), owners)
 
     def combine(judgement: Judgement) -> Judgement:
@@ -250,7 +117,11 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
 def _combined(
     judgement: Judgement, windows: Sequence[Windows], owners: Sequence[int], *, mean: bool
 ) -> Judgement:
-    """The judgement of the candidates, from that of their windows."""
+    """The judgement of the candidates, from that of their windows.
+
+    A candidate has a score if all of its windows have one.
+    """
+    combine = _mean if mean else max
     scores: list[float | None] = [None] * len(windows)
     order: list[float | None] = [None] * len(windows)
     spans: list[Span | None] = [None] * len(windows)
@@ -259,16 +130,16 @@ def _combined(
     first = 0
     for index, item in enumerate(windows):
         stop = first + len(item.spans)
-        best.append(first)
         known = [value for value in ordering[first:stop] if value is not None]
         if len(known) == len(item.spans):
             highest = known.index(max(known))
-            best[index] += highest
-            combined = _mean if mean else max
-            reported = judgement.scores[first:stop]
-            scores[index] = combined([value for value in reported if value is not None])
-            order[index] = combined(known)
+            reported = [value for value in judgement.scores[first:stop] if value is not None]
+            scores[index] = combine(reported)
+            order[index] = combine(known)
             spans[index] = _or_none(item.spans[highest])
+            best.append(first + highest)
+        else:
+            best.append(first)
         first = stop
     issues = [
         replace(issue, positions=tuple(sorted({owners[index] for index in issue.positions})))
@@ -276,8 +147,8 @@ def _combined(
     ]
     unjudged = frozenset(owners[index] for index in judgement.unjudged)
     beyond = frozenset(owners[index] for index in judgement.beyond) - unjudged
-    unscored = all(score is None for score in scores)
-    if unscored and judgement.original != 1 and len(beyond) < len(windows):
+    nothing_scored = all(score is None for score in scores)
+    if nothing_scored and judgement.original != 1 and len(beyond) < len(windows):
         for issue in issues:
             if issue.positions:
                 raise MethodError(issue.message, issue.code)
@@ -287,13 +158,18 @@ def _combined(
         scores=scores,
         unjudged=unjudged,
         issues=issues,
-        stage_scores=judgement.stage_scores and [judgement.stage_scores[index] for index in best],
-        spreads=judgement.spreads and [judgement.spreads[index] for index in best],
+        stage_scores=_of(best, judgement.stage_scores),
+        spreads=_of(best, judgement.spreads),
         beyond=beyond,
         spans=spans,
         order_scores=None if judgement.order_scores is None else order,
         pieces=None,  # windows overlap
     )
+
+
+def _of(indices: Sequence[int], values: Sequence[T] | None) -> list[T] | None:
+    """The values of windows that these are the indices of; None if there are none."""
+    return None if values is None else [values[index] for index in indices]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -305,12 +181,15 @@ def _mean(values: Sequence[float]) -> float:
 def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have one window of each candidate judged."""
     chosen = yield from _chosen(task, windows)
-    shown = zip(windows, task.texts, chosen, strict=True)
-    texts = [item.text(text, span) for item, text, span in shown]
+    texts = [
+        item.text(text, span) for item, text, span in zip(windows, task.texts, chosen, strict=True)
+    ]
 
     def with_spans(judgement: Judgement) -> Judgement:
-        pairs = zip(chosen, judgement.scores, strict=True)
-        spans = [None if score is None else _or_none(span) for span, score in pairs]
+        spans = [
+            None if score is None else _or_none(span)
+            for span, score in zip(chosen, judgement.scores, strict=True)
+        ]
         return replace(judgement, spans=spans, pieces=None)
 
     part = converted(_part(task, texts, range(len(texts))), task, with_spans)
@@ -370,4 +249,5 @@ def _part(task: Task, texts: Sequence[str], owners: Iterable[int]) -> Task:
 
 
 def _or_none(span: Span) -> Span | None:
+    """The span; None if it is empty."""
     return span if span[0] < span[1] else None

@@ -26,8 +26,6 @@ MAX_BYTES = 16 * 2**20
 """Bytes of one response, compressed or not. Replies of rerankers have a few kilobytes."""
 _MAX_ERROR_BYTES = 2**20
 """Bytes of an error's body; the rest is not read."""
-_MAX_MEMBERS = 1000
-"""Members of one gzip stream; each needs a new decompressor."""
 _MAX_PIECE = 2**18
 """Bytes that are decompressed in one step."""
 _CHUNKS_PER_TURN = 100
@@ -41,22 +39,13 @@ RECEIVED: ContextVar[bytearray | None] = ContextVar("secondpass_received", defau
 """Takes the beginning of the body of a successful response, in UTF-8, for an error message."""
 _MAX_RECEIVED = 20_000
 
-_BOMS = (
-    # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
 
 class ResponseTooLongError(Exception):
     """A response has too many bytes or values, or a content encoding that was not requested."""
 
 
 class UnreadableResponseError(Exception):
-    """A response does not match its headers or its byte order mark."""
+    """A response does not match its headers, or is not UTF-8."""
 
 
 class RedirectedError(Exception):
@@ -142,9 +131,10 @@ def _unlogged(url_class: Any) -> Any:
 async def _limit(
     response: Any, max_values: int, shorten: Callable[[Any], None] | None = None
 ) -> None:
-    """Count, decompress and decode the body here: httpx decompresses without a limit.
+    """Count and decompress the body here: httpx decompresses without a limit.
 
-    The charset that a server declares is ignored: some of Python's codecs take quadratic time.
+    The body has to be UTF-8, as that of JSON has. The charset that a server declares is ignored:
+    some of Python's codecs take quadratic time.
     """
     if response.status_code // 100 == 3:
         # One SDK would parse the body of a redirect as an answer.
@@ -161,7 +151,7 @@ async def _limit(
     class Limited(package.AsyncByteStream):  # type: ignore[name-defined, misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
             decompressor = _Decompressor(encoding)
-            decoder = _Utf8Decoder("replace" if failed else "strict", kept)
+            reader = _Utf8Reader(kept, is_checked=not failed)
             counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
             held = []
             received = count = chunks = 0
@@ -176,7 +166,7 @@ async def _limit(
                     count += len(piece)
                     if count > MAX_BYTES:
                         raise ResponseTooLongError("too many bytes")
-                    if text := decoder.feed(piece):
+                    if text := reader.feed(piece):
                         if not failed:  # an error's body is short, and no SDK parses it
                             counter.feed(text)
                         if shorten is None or failed:
@@ -185,7 +175,7 @@ async def _limit(
                             held.append(text)
                 if failed and count > _MAX_ERROR_BYTES:
                     return  # httpx closes the connection
-            last = decoder.feed(b"", final=True)
+            last = reader.feed(b"", final=True)
             if shorten is not None and counter.count > max_values:
                 counter = _ValueCounter(max_values)
                 yield _shortened(b"".join([*held, last]), shorten, counter)
@@ -246,40 +236,36 @@ _INNER = ("_stream", "_httpcore_stream", "_connection")
 
 
 class _Decompressor:
-    """Decompresses gzip with one or several members, and zlib, in pieces of limited size."""
+    """Decompresses one gzip member, or zlib, in pieces of limited size."""
 
     def __init__(self, encoding: str) -> None:
-        # 47: gzip or zlib, by the header.
-        self._bits = {"gzip": 47, "deflate": zlib.MAX_WBITS}.get(encoding)
-        self._zlib = None if self._bits is None else zlib.decompressobj(self._bits)
-        self._members = 1
+        self._zlib: zlib._Decompress | None = None
+        if encoding == "gzip":
+            self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
+        elif encoding == "deflate":
+            self._zlib = zlib.decompressobj(zlib.MAX_WBITS)
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """The pieces of a chunk. The caller checks the size of each before the next."""
-        while True:
-            if self._zlib is None or self._bits is None:
-                yield chunk
-                return
-            if self._zlib.eof:
-                chunk = chunk.lstrip(b"\0")  # padding after a member is allowed
-                if not chunk:
-                    return
-                self._members += 1
-                if self._members > _MAX_MEMBERS:
-                    raise ResponseTooLongError("too many gzip members")
-                self._zlib = zlib.decompressobj(self._bits)
+        if self._zlib is None:
+            yield chunk
+            return
+        while not self._zlib.eof:
             try:
                 piece = self._zlib.decompress(chunk, _MAX_PIECE)
             except zlib.error:
                 raise UnreadableResponseError("does not match its content encoding") from None
             yield piece
-            if self._zlib.eof:
-                chunk = self._zlib.unused_data
-                continue
-            chunk = self._zlib.unconsumed_tail
+            chunk = self._zlib.unused_data or self._zlib.unconsumed_tail
             # After a full piece, the decompressor may have more output for the same input.
             if not chunk and len(piece) < _MAX_PIECE:
                 return
+        if chunk.strip(b"\0"):  # other than padding
+            raise UnreadableResponseError("goes on after its compressed data")
+
+
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+"""A window of any size, of the format that the header says."""
 
 
 class _ValueCounter:
@@ -311,41 +297,33 @@ _JSON_ESCAPE = re.compile(rb"\\.", re.S)
 _JSON_STRING = re.compile(rb'"[^"]*"')
 
 
-class _Utf8Decoder:
-    """Converts UTF-8, or UTF-16 or UTF-32 with a byte order mark, to UTF-8 without one.
+class _Utf8Reader:
+    """Removes the byte order mark of a text in UTF-8.
 
     The beginning of the text is added to ``kept``, unless that is None.
     """
 
-    def __init__(self, errors: str, kept: bytearray | None = None) -> None:
-        self._errors = errors
+    def __init__(self, kept: bytearray | None, *, is_checked: bool) -> None:
         self._kept = kept
-        self._start: bytes | None = b""  # until the mark, or its absence, is known
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._is_checked = is_checked
+        self._start: bytes | None = b""  # the first bytes; None once there were enough of them
 
     def feed(self, piece: bytes, final: bool = False) -> bytes:
-        """Convert the next bytes."""
-        text = self._converted(piece, final)
-        if self._kept is not None:
-            self._kept += text[: _MAX_RECEIVED - len(self._kept)]
-        return text
+        """The text of the next bytes.
 
-    def _converted(self, piece: bytes, final: bool) -> bytes:
+        Raises:
+            UnreadableResponseError: it is in UTF-16 or UTF-32, and checked. Parsers of JSON detect
+                these, but their values are not counted as they have to be.
+        """
         if self._start is not None:
             piece = self._start + piece
             if len(piece) < 4 and not final:
                 self._start = piece
                 return b""
             self._start = None
-            for mark, encoding in _BOMS:
-                if piece.startswith(mark):
-                    piece = piece[len(mark) :]
-                    if encoding != "utf-8":
-                        self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
-                    break
-        if self._decoder is None:
-            return piece
-        try:
-            return self._decoder.decode(piece, final).encode("utf-8", self._errors)
-        except UnicodeError:
-            raise UnreadableResponseError("does not match its byte order mark") from None
+            if self._is_checked and not json.detect_encoding(piece).startswith("utf-8"):
+                raise UnreadableResponseError("is not UTF-8")
+            piece = piece.removeprefix(codecs.BOM_UTF8)
+        if self._kept is not None:
+            self._kept += piece[: _MAX_RECEIVED - len(self._kept)]
+        return piece

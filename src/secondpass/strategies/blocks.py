@@ -12,18 +12,18 @@ calls in 2 rounds.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.asking.planning import waves
 from secondpass.effects import Judgement, Left, Plan, Task
+from secondpass.limits import waves
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.ranking.issues import unanswered
 from secondpass.ranking.ledger import ROUND_MARGIN
 from secondpass.settings import built, configurable
-from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 from secondpass.types import DegradedBy
 
@@ -98,50 +98,47 @@ class Blocks(OrderStrategy):
     def _affordable(self, task: Task, groups: Groups) -> tuple[int, bool]:
         """How many of the first candidates the limits allow to be ordered, at least 2.
 
-        And whether the last question is among those: without it, a limit that is too low for more
-        than one block with it may allow more.
+        And whether they allow the last question, too. It is given up only if without it they allow
+        several blocks, and with it no more than one.
         """
         count = len(task.texts)
         left = task.call.limits_left()
-        if left.calls is left.tokens is left.cost is left.seconds is None or count < 2:
+        if count < 2 or not left.is_limited:
             return count, True
-        size = self._largest(task, groups, left, final=self.final > 1)
-        if size > self.block or size == count:
+
+        def fits_with_last(size: int) -> bool:
+            return self._fits(task, groups, size, left, final=True)
+
+        def fits_without_last(size: int) -> bool:
+            return self._fits(task, groups, size, left, final=False)
+
+        size = largest_size(count, fits_with_last)
+        if size == count or size > self.block:
             return size, True
-        more = self._largest(task, groups, left, final=False)
-        return (more, False) if more > self.block else (size, True)
+        size_without_last = largest_size(count, fits_without_last)
+        if size_without_last > self.block:
+            return size_without_last, False
+        return size, True
 
-    def _largest(self, task: Task, groups: Groups, left: Left, *, final: bool) -> int:
-        """The largest number of first candidates that fits, at least 2."""
-        count = len(task.texts)
-
-        def exceeds(size: int) -> bool:
-            return not self._fits(task, groups, size, left, final=final)
-
-        if not exceeds(count):
-            return count
-        return bisect_left(range(count), True, lo=3, key=exceeds) - 1
-
-    def _fits(self, task: Task, groups: Groups, count: int, left: Left, *, final: bool) -> bool:
-        """Whether the limits allow all questions about the first ``count`` candidates."""
-        rounds = self._rounds(count, final=final)
+    def _fits(self, task: Task, groups: Groups, size: int, left: Left, *, final: bool) -> bool:
+        """Whether the limits allow all questions about the first ``size`` candidates."""
+        rounds = self._rounds(size, final=final)
         if left.calls is not None and sum(rounds) > left.calls:
             return False
         if left.seconds is not None and left.question_waves:
-            pace = left.question_seconds / left.question_waves * ROUND_MARGIN
-            if waves(rounds, left.concurrency) * pace > left.seconds:
+            seconds_per_wave = left.question_seconds / left.question_waves * ROUND_MARGIN
+            if waves(rounds, left.concurrency) * seconds_per_wave > left.seconds:
                 return False
-        if left.tokens is left.cost is None:
-            return True
-        blocks = design(count, self.block, self.copies)
+        if left.tokens is None and left.cost is None:
+            return True  # so that no question has to be built
+        blocks = design(size, self.block, self.copies)
         if len(rounds) > 1:  # which are the best is not known, so the longest are counted
-            longest = sorted(range(count), key=lambda index: -len(task.texts[index]))
+            longest = sorted(range(size), key=lambda index: -len(task.texts[index]))
             blocks.append(sorted(longest[: self.final]))
         tokens, cost = groups.expense(blocks)
-        return not (
-            (left.tokens is not None and tokens > left.tokens)
-            or (left.cost is not None and cost > left.cost)
-        )
+        if left.tokens is not None and tokens > left.tokens:
+            return False
+        return left.cost is None or cost <= left.cost
 
     def _order(
         self, task: Task, groups: Groups, size: int | None = None, final: bool = True
@@ -159,8 +156,11 @@ class Blocks(OrderStrategy):
         if separate:
             message = "no answered block joins these to the others"
             groups.issues.add("windows_not_joined", message, sorted(separate))
-        asked = {i for block, group in zip(blocks, read, strict=True) if group for i in block}
-        unjudged = frozenset(range(count)) - asked | separate
+        answered: set[int] = set()
+        for block, group in zip(blocks, read, strict=True):
+            if group is not None:
+                answered.update(block)
+        unjudged = (frozenset(range(count)) - answered) | separate
         order = joint_order([order for order in ordered if joined.issuperset(order)])
         degraded_by: tuple[DegradedBy, ...] = ()
         if final and self.final > 1 and len(blocks) > 1:
@@ -175,10 +175,22 @@ class Blocks(OrderStrategy):
         return groups.judgement(count, order, unjudged, degraded_by=degraded_by)
 
     def _rounds(self, count: int, *, final: bool = True) -> list[int]:
-        number = -(-count // self.block)
+        number = -(-count // self.block)  # of blocks, rounded up
         if number == 1:
             return [1]
-        return [number * self.copies, *([1] if final and self.final > 1 else [])]
+        in_blocks = number * self.copies
+        return [in_blocks, 1] if final and self.final > 1 else [in_blocks]
+
+
+def largest_size(count: int, fits: Callable[[int], bool]) -> int:
+    """The largest number of candidates that fits, 2 to ``count``; 2 if not even 3 fit.
+
+    What fits does so for each smaller number, too.
+    """
+    if fits(count):
+        return count
+    first_too_large = bisect_left(range(count), True, lo=3, key=lambda size: not fits(size))
+    return first_too_large - 1
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:
@@ -188,7 +200,7 @@ def design(count: int, size: int, copies: int) -> list[list[int]]:
     along diagonals, so that they share as few indices as possible with each block of another copy.
     With one block for all there is one copy.
     """
-    number = -(-count // size)
+    number = -(-count // size)  # of blocks of each copy, rounded up
     if number == 1:
         return [list(range(count))]
     blocks: list[list[int]] = []

@@ -8,7 +8,7 @@ Calls, rounds and documents read are the sums over the stages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,16 +19,10 @@ from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.questions import LLM, Span
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.methods import (
-    INSTRUCTION_NOT_USED,
-    METHOD,
-    beside,
-    beside_as_setting,
-    converted,
-    inner,
-    reasons_of,
-)
-from secondpass.ranking.outcome import failed, merged
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, converted, reasons_of
+from secondpass.ranking.methods import METHOD, inner
+from secondpass.ranking.partial_results import failed, merged
+from secondpass.ranking.stages import beside, beside_as_setting
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import Nested, configurable, definition
 from secondpass.types import DegradedBy, Issue, ScoreKind
@@ -93,7 +87,8 @@ class Cascade:
                 raise ConfigurationError(
                     f"stages[{number}].depth: must be {widest} at most, as many as reach this stage"
                 )
-            widest = stage.depth if stage.depth is not None else widest
+            if stage.depth is not None:
+                widest = stage.depth
 
     @property
     def name(self) -> str:
@@ -118,10 +113,11 @@ class Cascade:
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the stages, in turn; raises the error of the first if all stages fail."""
+        indices_of_all = range(len(task.texts))
         widest = self.stages[0].depth
-        beyond = range(len(task.texts))[widest:] if widest is not None else ()
-        state = _State(list(range(len(task.texts))), frozenset(beyond))
-        state.add_spans(range(len(task.texts)), task.spans)
+        tail = indices_of_all[widest:] if widest is not None else ()
+        state = _State([*indices_of_all], frozenset(tail))
+        state.add_spans(indices_of_all, task.spans)
         errors: list[MethodError] = []
         for number, stage in enumerate(self.stages, 1):
             indices = state.order[: stage.depth]
@@ -168,19 +164,28 @@ def scored_order(judgement: Judgement) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """The order of all indices of the task so far, best first, and the results behind it."""
+    """The order of all indices of the task so far, best first, and the results behind it.
+
+    Attributes:
+        tail: indices beyond the depth of the first stage.
+        scores: the scores of all stages so far, first stage first, by index.
+        unjudged, beyond: indices that a stage left unjudged, or does not judge.
+        issues: with indices of the whole task.
+        kept: whether a stage kept its input order.
+        instructed: whether a stage that scored candidates took the instruction of the call.
+    """
 
     order: list[int]
-    tail: frozenset[int] = frozenset()  # those beyond the depth of the first stage
+    tail: frozenset[int] = frozenset()
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
-    issues: list[Issue] = field(default_factory=list)  # with indices of the whole task
+    issues: list[Issue] = field(default_factory=list)
     degraded_by: set[DegradedBy] = field(default_factory=set)
     spans: dict[int, Span] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
     kept: bool = False
-    instructed: bool = False  # a stage that scored candidates took the instruction of the call
+    instructed: bool = False
 
     def part(self, task: Task, indices: Sequence[int]) -> Task:
         """The task of a stage: these texts, in this order."""
@@ -194,8 +199,11 @@ class _State:
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
         """Set the best spans of texts; these replace those of earlier stages."""
-        pairs = () if spans is None else zip(indices, spans, strict=True)
-        self.spans |= {index: span for index, span in pairs if span is not None}
+        if spans is None:
+            return
+        for index, span in zip(indices, spans, strict=True):
+            if span is not None:
+                self.spans[index] = span
 
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
         message = f"this stage scored nothing: {error}"
@@ -207,39 +215,63 @@ class _State:
         """Put what a stage was given first, by its scores; the rest keeps its order.
 
         Those that failed calls left unjudged are merged with the scored ones.
+
+        Args:
+            name: of the stage's method.
+            judgement: of the stage.
+            indices: those of the whole task that the stage was given, in its order.
         """
-        for issue in judgement.issues:
-            positions = tuple(indices[position] for position in issue.positions)
-            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
         scored = {
-            indices[position]: score
-            for position, score in enumerate(judgement.scores)
+            index
+            for index, score in zip(indices, judgement.scores, strict=True)
             if score is not None
         }
-        own: dict[int, tuple[float, ...]] = {index: (score,) for index, score in scored.items()}
-        if judgement.stage_scores is not None:
-            own = dict(zip(indices, judgement.stage_scores, strict=True))
-        beyond = {indices[position] for position in judgement.beyond}
-        missed = [index for index in indices if index not in scored and index not in beyond]
+        self._add_issues(name, judgement, indices)
+        self._add_reasons(judgement, indices, scored)
+        self._add_scores(judgement, indices)
+        self.unjudged.update(indices[place] for place in judgement.unjudged)
+        self.beyond.update(indices[place] for place in judgement.beyond)
+        if not scored:
+            return
+        best = [indices[place] for place in scored_order(judgement)]
+        without_answer = {indices[place] for place in failed(judgement.unjudged, judgement.issues)}
+        moved = scored | without_answer
+        first = merged(best, [index for index in indices if index in moved])
+        self.order = first + [index for index in self.order if index not in moved]
+
+    def _add_issues(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
+        for issue in judgement.issues:
+            positions = tuple(indices[place] for place in issue.positions)
+            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
+
+    def _add_reasons(
+        self, judgement: Judgement, indices: Sequence[int], scored: Collection[int]
+    ) -> None:
+        """Note why the cascade is degraded, and what a stage made of order and instruction."""
         self.degraded_by |= reasons_of(judgement)
-        self.kept |= judgement.original == 1
-        codes = {issue.code for issue in judgement.issues}
-        self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
+        beyond = {indices[place] for place in judgement.beyond}
+        missed = [index for index in indices if index not in scored and index not in beyond]
         if any(index in self.scores for index in missed):
             self.degraded_by.add("stage")  # an earlier stage decides the places of these
-        self.unjudged.update(indices[position] for position in judgement.unjudged)
-        unknown = {indices[position] for position in failed(judgement.unjudged, judgement.issues)}
-        self.beyond |= beyond
-        for index in scored:
-            self.scores[index] = (*self.scores.get(index, ()), *own[index])
+        if judgement.original == 1:
+            self.kept = True
+        took_instruction = all(issue.code != INSTRUCTION_NOT_USED for issue in judgement.issues)
+        if scored and took_instruction:
+            self.instructed = True
+
+    def _add_scores(self, judgement: Judgement, indices: Sequence[int]) -> None:
+        """Add the scores of a stage to those of earlier ones, and set its spans and spreads."""
+        for place, (index, score) in enumerate(zip(indices, judgement.scores, strict=True)):
+            if score is None:
+                continue
+            # A stage that is a cascade itself has several.
+            own = (score,) if judgement.stage_scores is None else judgement.stage_scores[place]
+            self.scores[index] = (*self.scores.get(index, ()), *own)
         self.add_spans(indices, judgement.spans)
         if judgement.spreads is not None:
-            pairs = zip(indices, judgement.spreads, strict=True)
-            self.spreads |= {index: spread for index, spread in pairs if spread is not None}
-        best = [indices[position] for position in scored_order(judgement)]
-        ranked = scored.keys() | unknown if scored else set()
-        first = merged(best, [index for index in indices if index in ranked])
-        self.order = first + [index for index in self.order if index not in ranked]
+            for index, spread in zip(indices, judgement.spreads, strict=True):
+                if spread is not None:
+                    self.spreads[index] = spread
 
     def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
         """The judgement of the cascade if its stage ended with this one. Changes nothing."""

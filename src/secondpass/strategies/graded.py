@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from secondpass.asking.batches import merge_batches, split_batches
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
@@ -24,16 +25,10 @@ from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
 from secondpass.prompts.template import PROMPTING, Prompting
 from secondpass.questions import LLM, Prompt, Question
+from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import equal_scores
 from secondpass.settings import built, configurable
-from secondpass.strategies.base import (
-    IssueCollector,
-    LLMStrategy,
-    ask_batches,
-    assumed_scores,
-    merge_batches,
-    split_batches,
-)
+from secondpass.strategies.base import LLMStrategy, ask_batches, assumed_scores
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 

@@ -19,8 +19,8 @@ from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.ranking.issues import unanswered
 from secondpass.settings import built, configurable
-from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:

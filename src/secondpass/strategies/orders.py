@@ -17,7 +17,8 @@ from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
 from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
 from secondpass.questions import LLM, Answer, Prompt, Question
-from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned, why_missing
+from secondpass.ranking.issues import IssueCollector, why_missing
+from secondpass.strategies.base import LLMStrategy, ask_each, returned
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import DegradedBy, ScoreKind
 

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from secondpass.effects import Ask, Call, Judgement, Left, Plan, Task
 from secondpass.errors import MethodError
 from secondpass.questions import Answer
-from secondpass.strategies.base import IssueCollector
+from secondpass.ranking.issues import IssueCollector
 
 T = TypeVar("T")
 

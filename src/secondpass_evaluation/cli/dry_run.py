@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from secondpass.asking.planning import Expected, total
+from secondpass.asking.expected_use import Expected, total
 from secondpass.cli.console import info, on_terminal, one_line, print_json, warn
 from secondpass.cli.dry_run import (
     NOTE,

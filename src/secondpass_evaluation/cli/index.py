@@ -18,9 +18,9 @@ from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Model
 from secondpass_evaluation.search.index import index_model, passages_of
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.selection import UNFINISHED
 from secondpass_evaluation.search.stored import PRESETS, STORE, fill, stored_in
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.text import Text
 
-from secondpass.asking.planning import Expected
+from secondpass.asking.expected_use import Expected
 from secondpass.cli.console import (
     USAGE_ERROR,
     escaped,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,13 @@ from rich.text import Text
 
 from secondpass import Candidate, Ranking, Report, Request, Reranker
 from secondpass.cli.console import (
+    ERROR,
     check_usage,
     decode_argument,
     escaped,
     excerpt,
     fail,
+    info,
     on_terminal,
     one_line,
     print_json,
@@ -44,19 +47,20 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import explained
+from secondpass.cli.rankings import explained, report_unexplained
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
-from secondpass.ranking.methods import INSTRUCTION_NOT_USED
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
 from secondpass.types import DEGRADED_WORDS, Progress, Ranked
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize, RerankTopN, StaleOk
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
+from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import MODELS, CorpusEmbedder, EmbeddedEmbedder
 from secondpass_evaluation.search.index import Index, index_model, model_of
 from secondpass_evaluation.search.index_files import rebuild_command
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.search.stored import STORE
@@ -188,14 +192,6 @@ def query(
         with monitored(monitor):
             ranking = reranker.rerank(question, candidates, **options)
         _warn_of_issues(ranking.report)
-    if ranking is None:
-        rows = [_row(candidate, rank) for rank, candidate in enumerate(candidates[:k], 1)]
-    else:
-        rows = [_reranked_row(item) for item in ranking]
-    explanations = [] if ranking is None else _explained(ranking, explain or ())
-    if not as_json:
-        _print_table(rows, explanations)
-        return
     record: dict[str, Any] = {
         "question": question,
         "mode": mode if ranking is None else f"{mode}+rerank",
@@ -204,23 +200,45 @@ def query(
     }
     if mode == "hybrid":
         record["rrf_k"] = rrf_k
-    if reranker is not None and ranking is not None:
-        record["retrieved"] = len(candidates)
-        record["rerank_top_n"] = reranker.depth
+    if reranker is not None:
+        record |= {"retrieved": len(candidates), "rerank_top_n": reranker.depth}
+    shown = candidates[:k] if ranking is None else ranking
+    _print_results(record, shown, explain, as_json=as_json)
+    _check_explained(explain or (), [str(candidate.id) for candidate in candidates])
+
+
+def _print_results(
+    record: dict[str, Any],
+    results: Sequence[Candidate] | Ranking,
+    ids: Sequence[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the results, with the explanations of these ids: a table, or JSON with the record."""
+    explanations: list[Explanation] = []
+    if isinstance(results, Ranking):
+        rows = [_reranked_row(item) for item in results]
+        explanations = explained(results, ids or ())
+    else:
+        rows = [_row(candidate, rank) for rank, candidate in enumerate(results, 1)]
+    if not as_json:
+        _print_table(rows, explanations)
+        if isinstance(results, Ranking):
+            info(_summary(results.report))
+        return
     record["results"] = rows
-    if ranking is not None:
-        record["report"] = ranking.report.to_dict()
-        record |= {"explanations": [item.to_dict() for item in explanations]} if explain else {}
+    if isinstance(results, Ranking):
+        record["report"] = results.report.to_dict()
+    if ids:
+        record["explanations"] = [explanation.to_dict() for explanation in explanations]
     print_json(record)
 
 
-def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
-    explanations = explained(ranking, ids)
-    known = {str(explanation.id) for explanation in explanations}
-    for identifier in ids:
-        if identifier not in known:
-            warn(f"--explain {identifier}: was not retrieved")
-    return explanations
+def _check_explained(ids: Sequence[str], found: Sequence[str]) -> None:
+    """Exit with an error if the search did not find one of the ids."""
+    if unknown := {*ids} - {*found}:
+        report_unexplained(unknown, found, "the search did not find this id")
+        raise typer.Exit(ERROR)
 
 
 def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
@@ -311,6 +329,18 @@ def _warn_of_issues(report: Report) -> None:
     warn(f"{meaning}{': ' if issues else ''}{issues}")
 
 
+def _summary(report: Report) -> str:
+    """Status, method and time, in a line below the table."""
+    parts = [f"status {report.status_text}"]
+    if report.skipped is not None:
+        parts.append(f"skipped: {report.skipped.reason}")
+    if report.method is not None:
+        parts.append(f"method {report.method}")
+    if report.nothing_relevant:
+        parts.append("nothing relevant")
+    return one_line(f"reranking: {', '.join(parts)}, {report.seconds:.1f} s")
+
+
 def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
     return {
         "final_rank": rank,
@@ -359,12 +389,37 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> FittedTable:
 
 
 def _passage(row: Mapping[str, Any]) -> Text:
-    title = row["metadata"].get("title")
-    text = excerpt(str(row["text"]), row.get("span"))
+    title, text = str(row["metadata"].get("title") or ""), str(row["text"])
+    span, (headings, end) = row.get("span"), _headings(text, title.split(" > "))
+    whole = span is None or span[0] <= end  # else what is shown begins within the text
+    shown = excerpt(" ".join([*headings, text[end:]]) if whole else text, None if whole else span)
     cell = Text(one_line(str(row["id"])), style="bold")
     if title:
-        cell.append(f"  {one_line(str(title))}", style="not bold cyan")
-    return cell.append(f"\n{text}", style="not bold")
+        cell.append(f"  {one_line(title)}", style="not bold cyan")
+    return cell.append(f"\n{shown}", style="not bold")
+
+
+_HEADING = re.compile(
+    r"\s*(?:#{1,6}[ \t](?P<marked>.*)(?:\n|$)"
+    r"|(?P<underlined>.+)\n(?:=+|-+)[ \t]*(?:\n|$)|(?P<plain>.+)\n[ \t]*\n)"
+)
+"""A heading of Markdown, or a line of its own, as a heading of HTML is."""
+
+
+def _headings(text: str, shown: Sequence[str]) -> tuple[list[str], int]:
+    """The headings that a passage begins with, without marks and the ones shown; and their end."""
+    headings, end = [], 0
+    while found := _HEADING.match(text, end):
+        words = next(filter(None, found.groups()), "").split()
+        if found["marked"] and words and not words[-1].strip("#"):  # marks at the end
+            words.pop()
+        heading = " ".join(words)
+        if heading not in shown:
+            if found["plain"]:
+                break
+            headings.append(heading)
+        end = found.end()
+    return headings, end
 
 
 def _number(value: float | None) -> str:

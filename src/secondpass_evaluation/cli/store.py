@@ -16,7 +16,8 @@ from secondpass.settings import counted
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
+from secondpass_evaluation.search.documents import read_source
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.stored import fill, stored_in
 
 

@@ -29,7 +29,7 @@ from secondpass.cli.console import (
 from secondpass.cli.options import AsJson, configuration, with_depth
 from secondpass.config import preset_names, resolve
 from secondpass.types import Progress
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
+from secondpass_evaluation.search.passages import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever

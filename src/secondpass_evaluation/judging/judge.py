@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from secondpass import Candidate, CandidateLike, InputError, Ranking
-from secondpass.asking.planning import Expected
+from secondpass.asking.expected_use import Expected
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.ranking.rendering import well_formed

@@ -22,8 +22,9 @@ from secondpass import Candidate
 from secondpass.extend import atomic_write
 from secondpass.formats.files import flush_file, flush_folder, lock
 from secondpass_evaluation.errors import IndexFaultError, first_few
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
+from secondpass_evaluation.search.documents import SourceFile
 from secondpass_evaluation.search.embedders import embedder_of
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.retrieval import Parts
 from secondpass_evaluation.search.selection import MANIFEST, PARTS, UNFINISHED, is_index
 from secondpass_evaluation.search.stored import STORE_FILES

@@ -18,13 +18,7 @@ from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.words import WORDS_VERSION
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
-from secondpass_evaluation.search.documents import (
-    PASSAGE_SIZE,
-    READER_VERSION,
-    changes,
-    corpus_file,
-    read_source,
-)
+from secondpass_evaluation.search.documents import READER_VERSION, changes, corpus_file, read_source
 from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.index import Index, open_existing
 from secondpass_evaluation.search.index_files import (
@@ -38,6 +32,7 @@ from secondpass_evaluation.search.index_files import (
     write_manifest,
     write_parts,
 )
+from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.retrieval import HybridRetriever, search_texts
 from secondpass_evaluation.search.selection import (
     MANIFEST,

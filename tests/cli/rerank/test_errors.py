@@ -40,7 +40,11 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["-o", "."], 1, ".: is a folder; name a file"),
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
-        (["-q", " "], 2, "--query: is empty"),
+        (
+            ["-q", " "],
+            2,
+            "--query: is empty, perhaps an unset variable of the shell; a query in JSON",
+        ),
         (["-q", "a", "--run", "x"], 2, "--query, --run: give one of them"),
         (["--lines"], 2, "--lines: needs --query"),
         (["x", "--run", "x"], 2, "FILE, --run: give one of them"),

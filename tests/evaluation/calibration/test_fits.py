@@ -5,8 +5,8 @@ import pytest
 from fakes import ByTable
 from remembered_model import remember
 from secondpass import ConfigurationError, Reranker
+from secondpass.ranking.fits import doubts, precision_of
 from secondpass.ranking.floors import Fit, Floor
-from secondpass.ranking.methods import doubts, precision_of
 from secondpass.types import EngineInfo
 from secondpass_evaluation.calibration.calibrating import fingerprint
 

@@ -193,7 +193,8 @@ def test_a_dry_run_estimates_the_reranking_of_what_is_found(here, secondpass, pr
 @pytest.mark.long  # imports torch
 def test_the_model_can_be_another(here, query, tmp_path):
     model = write_classifier(tmp_path / "tiny")
-    record = query(*OWL, "--rerank", "--rerank-model", model, "--device", "cpu")
+    options = ("--rerank-model", model, "--device", "cpu", "-s", "method.max_length=64")
+    record = query(*OWL, "--rerank", *options)
     assert (record["report"]["status"], record["report"]["method"]) == ("ok", str(model))
 
 
@@ -372,9 +373,78 @@ def test_the_table_shows_what_it_is_sorted_by(here, query):
         assert re.search(" +".join(map(re.escape, cells)), shown)
 
 
+STATUS_LINES = [
+    # options of the reranker, the last line
+    ((), r"reranking: status ok, method lexical, \d\.\d s"),
+    (
+        ("-s", "when={words: {at_least: 9}}"),
+        r"reranking: status ok, skipped: words 1 is not at least 9, \d\.\d s",
+    ),
+    (
+        ("-s", "method={type: cross_encoder, model: ./absent}", "-s", "fallback=[]"),
+        r"reranking: status unchanged, \d\.\d s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "line"), STATUS_LINES)
+def test_the_table_ends_with_status_method_and_time(here, options, line):
+    call = ("query", "owl", "--corpus", "words", *LEXICAL, *options)
+    shown = on_a_terminal(*call, columns=100)
+    assert re.fullmatch(line, shown.strip().splitlines()[-1])
+
+
+HEADINGS = [
+    # title, text, what is shown in a line below the id and the title
+    ("Owls", "# Owls\n\nThey hunt an owl.", "They hunt an owl."),
+    ("Owls > Food", "# Owls\n\n## Food ##\n\nMice, says the owl.", "Mice, says the owl."),
+    ("Owls > Mice", "# Owls\n## Food\n### Mice\nAn owl eats.", "Food An owl eats."),
+    ("Owls", "Owls\n====\n\nAn owl.", "An owl."),
+    ("A page > Owls", "Owls\n\nAn owl of HTML.", "An owl of HTML."),
+    ("Birds", "# Owl", "Owl"),
+    ("Birds", "# Owl C#\n## #\nx", "Owl C# x"),
+    ("Owl", "# Owl", ""),
+    ("Birds", "#owl is no heading", "#owl is no heading"),
+    ("Birds", "An owl\n\n# a comment", "An owl # a comment"),
+]
+
+
+@pytest.mark.parametrize(("title", "text", "shown"), HEADINGS)
+def test_headings_are_shown_once_and_without_marks(index_of, query, title, text, shown):
+    index_of(Candidate(text, "d", metadata={"title": title}))
+    call = ("owl", "--corpus", "index", "--lexical")
+    (row,) = query(*call)["results"]
+    assert row["text"] == text
+    lines = [line.strip() for line in on_a_terminal("query", *call, columns=100).splitlines()]
+    start = next(place for place, line in enumerate(lines) if line.endswith(f"d  {title}"))
+    assert lines[start + 1] == shown
+
+
+def test_no_ellipsis_stands_for_a_heading(index_of):
+    text = "# Owls\n\nOwls bark there. " + "Cats sleep here. " * 20
+    index_of(Candidate(text, "d", metadata={"title": "Owls"}))
+    passages = "passages={size: 20, overlap: 0}"
+    call = ("query", "bark", "--corpus", "index", *LEXICAL, "--set", passages)
+    assert re.search(r"^ +Owls bark there\.", on_a_terminal(*call, columns=100), re.MULTILINE)
+
+
+UNKNOWN = "secondpass: --explain {}: the search did not find this id; {}\n"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "hint"),
+    [("howls", "did you mean 'owls'?"), ("far", "ids are, for example: owls, owl, mouse")],
+)
+def test_an_id_that_was_not_found_is_an_error(here, secondpass, identifier, hint):
+    call = ("query", "owl", "--corpus", "words", *LEXICAL, "--explain", "owls")
+    told = secondpass(*call, "--explain", identifier)
+    assert (told.code, told.err) == (1, UNKNOWN.format(identifier, hint))
+    assert [item["id"] for item in json.loads(told.out)["explanations"]] == ["owls"]
+
+
 def test_results_are_explained(here, query):
-    call = ("owl", "--corpus", "words", *LEXICAL, "--explain", "owls", "--explain", "far")
-    record = query(*call, stderr="warning: --explain far: was not retrieved\n")
+    call = ("owl", "--corpus", "words", *LEXICAL, "--explain", "owls")
+    record = query(*call)
     (explanation,) = record["explanations"]
     (row,) = [row for row in record["results"] if row["id"] == "owls"]
     assert explanation["rank"] == row["final_rank"]

@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from rich.cells import cell_len
 
 from secondpass.config import load
 from secondpass_evaluation import write_qrels, write_queries
+from terminals import on_a_terminal
 from tuning_suites import FIRST, LAST
 
 
@@ -43,6 +45,18 @@ def test_what_is_adopted_is_written_with_its_evidence(secondpass, last, tmp_path
     assert "Adopt lexical" in report.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "report.html",
                                                                 "rerank.yaml"]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 130])
+def test_each_reranker_is_a_row_on_a_terminal(last, width):
+    call = ("tune", last, "--try", "accurate_reranker=lexical", "--quiet")
+    shown = on_a_terminal(*call, columns=width)
+    assert all(cell_len(line) <= width for line in shown.splitlines())
+    figures, outcome = [
+        line.split() for line in shown.splitlines() if line.startswith("accurate_reranker")
+    ]
+    assert len(figures) == 8  # the interval is three words
+    assert outcome[1:4] == ["depth", "6,", "no"]
 
 
 def test_nothing_is_written_if_the_first_stage_is_kept(secondpass, tmp_path):

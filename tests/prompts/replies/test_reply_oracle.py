@@ -174,7 +174,7 @@ STRICT = [
     json.dumps,
     lambda text: f"\ufeff{text}",
 ]
-LENIENT = [
+SPOILED = [
     lambda text: re.sub(r"([}\]])$", r",\1", text),
     lambda text: text.replace('"', "'"),
     lambda text: text.replace(", ", " ", 1),
@@ -237,7 +237,7 @@ def test_scores(case, form, wrap):
 
 
 @BULK
-@given(cases(), SCORE_FORMS | st.just("lines"), st.sampled_from(LENIENT))
+@given(cases(), SCORE_FORMS | st.just("lines"), st.sampled_from(SPOILED))
 def test_scores_in_almost_json(case, form, spoil):
     read = grades_read(spoil(graded_text(form, case.rows)), case.labels)
     assert read in {REFUSE, by_grades(case)}
@@ -251,7 +251,7 @@ def test_orders(case, form, wrap):
 
 
 @BULK
-@given(cases(BESIDE), ORDER_FORMS, st.sampled_from([*LENIENT, *STRICT]))
+@given(cases(BESIDE), ORDER_FORMS, st.sampled_from([*SPOILED, *STRICT]))
 def test_orders_in_almost_json(case, form, spoil):
     read = order_read(spoil(order_text(form, case.rows)), case.labels)
     assert read in {REFUSE, by_order(case, form == "numbered")}
@@ -266,7 +266,7 @@ def test_chains(case):
     assert read == expected or (len(case.rows) == 1 and read == REFUSE)
 
 
-@given(cases(), cases(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *LENIENT]))
+@given(cases(), cases(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *SPOILED]))
 def test_two_answers(case, other, form, spoil):
     if case.first != other.first:
         return

@@ -97,7 +97,7 @@ def test_what_an_interrupted_call_has_not_begun_is_dropped(error, monkeypatch):
             raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("secondpass.scorers.batching.joining.SimpleQueue", Interrupted)
+        patched.setattr("secondpass.scorers.batching.calls.SimpleQueue", Interrupted)
         with pytest.raises(error):
             engine.score([("dropped", ["a"] * 9)])
     model.hold.set()
@@ -115,7 +115,7 @@ def test_a_call_of_which_a_pair_runs_may_leave():
     model.run = lambda pairs: run(pairs) if not model.batches or left.wait(SECONDS) else None
     engine = PairEngine(model)
     items = [(0, number, pair) for number, pair in enumerate(model.prepare("q", "abcdef"))]
-    scored = engine._joined.run(iter([items]), claim=Claim(threading.TIMEOUT_MAX), pairs=6)
+    scored = engine._joined.run_in_time(iter([items]), claim=Claim(threading.TIMEOUT_MAX), pairs=6)
     assert next(scored) == [(0, 0, score_of("qa"))]
     scored.close()
     left.set()
@@ -128,7 +128,7 @@ def test_a_call_is_left_without_waiting():
     model = Model(budget=4)
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
-    scored = engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
+    scored = engine._joined.run_in_time(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     next(scored)
     thread = threading.Thread(target=scored.close, daemon=True)
     with engine._joined._lock:
@@ -140,12 +140,12 @@ def test_a_call_is_left_without_waiting():
 
 def test_pairs_of_a_call_whose_time_is_over_are_not_begun(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("secondpass.scorers.batching.joining.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("secondpass.scorers.batching.calls.time.monotonic", lambda: now[0])
     model = Model(budget=4)
 
     def late(until):
         items = [(0, number, pair) for number, pair in enumerate(model.prepare("late", "ab"))]
-        return list(calls.engine._joined.run(iter([items]), claim=Claim(until), pairs=2))
+        return list(calls.engine._joined.run_in_time(iter([items]), Claim(until), 2))
 
     with Calls(model) as calls:
         future = calls.submit(late, 101.0)
@@ -163,11 +163,11 @@ def test_scores_before_a_deadline_come_as_batches_end():
     model.run = lambda pairs: run(pairs) if go.acquire(timeout=SECONDS) else None
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
-    for scored in engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3):
+    for scored in engine._joined.run_in_time(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3):
         assert len(scored) == 1  # of the first pair, to learn the rate
         break
     go.release(8)
-    rest = engine._joined.run(
+    rest = engine._joined.run_in_time(
         iter([[(0, 0, pair) for pair in model.prepare("q", "abc")]]),
         claim=Claim(threading.TIMEOUT_MAX),
         pairs=3,
@@ -192,9 +192,12 @@ def test_the_last_batch_ends_before_its_call_asks(until):
         (call,) = engine._joined._calls
         wait_until(lambda: not call.running)
 
-    assert list(engine._joined.run(batches(), claim=until and Claim(until), pairs=1)) == [
-        [(0, 0, score_of("qa"))]
-    ]
+    joined = engine._joined
+    if until is None:
+        scored = joined.run(batches())
+    else:
+        scored = joined.run_in_time(batches(), Claim(until), 1)
+    assert list(scored) == [[(0, 0, score_of("qa"))]]
 
 
 def test_the_last_batch_ends_while_the_one_before_is_handled():
@@ -203,7 +206,7 @@ def test_the_last_batch_ends_while_the_one_before_is_handled():
     model.run = lambda pairs: [float("a" in one.text or slow.wait(SECONDS)) for one in pairs]
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "ab")))
-    scored = engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
+    scored = engine._joined.run_in_time(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]
     (call,) = engine._joined._calls
     slow.set()
@@ -216,11 +219,11 @@ def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     model, first, slow = Model(threads=2, budget=4), threading.Event(), threading.Event()
     held = {"qslow": slow, "qb": first}
     model.run = lambda pairs: [float(p.text == "qa" or held[p.text].wait(SECONDS)) for p in pairs]
-    monkeypatch.setattr("secondpass.scorers.batching.joining._EARLY", 0.99)  # not at the end alone
+    monkeypatch.setattr("secondpass.scorers.batching.calls.EARLY", 0.99)  # not at the end alone
     engine = PairEngine(model)
     pairs = [(0, n, pair) for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"]))]
     until = time.monotonic() + SECONDS
-    scored = engine._joined.run(iter([pairs]), claim=Claim(until, min_depth=1), pairs=3)
+    scored = engine._joined.run_in_time(iter([pairs]), claim=Claim(until, min_depth=1), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]  # the first one at once: a score is there
     first.set()
     assert next(scored) == [(0, 2, 1.0)]
@@ -239,8 +242,9 @@ def test_batches_are_full_while_more_pairs_wait():
         for number in range(4):
             texts = [f"{part:099}" for part in range(30)]
             claim = Claim(time.monotonic() + 50, min_depth=2, pairs=30)
+            joined = calls.engine._joined
             items = [(0, n, pair) for n, pair in enumerate(model.prepare(str(number), texts))]
-            calls.submit(list, calls.engine._joined.run(iter([items]), claim=claim, pairs=30))
+            calls.submit(list, joined.run_in_time(iter([items]), claim, 30))
         calls.go()
     assert len(model.batches[0]) == 8
     assert [len(batch) for batch in model.batches].count(8) >= 10
@@ -257,8 +261,8 @@ def test_scores_before_an_error_come_first():
         wait_until(lambda: call.error)
 
     model.threads = 3  # all are planned before any is fetched
-    engine._joined._threads = 3
-    scored = engine._joined.run(batches(), claim=Claim(threading.TIMEOUT_MAX), pairs=3)
+    engine._joined._deadlines._threads = 3
+    scored = engine._joined.run_in_time(batches(), claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     assert next(scored) == [(0, 0, score_of("qa"))]
     with pytest.raises(LookupError, match="q!"):
         next(scored)

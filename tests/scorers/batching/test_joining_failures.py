@@ -3,7 +3,9 @@
 import linecache
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ from joined_calls import SECONDS, Calls, Model, expected, wait_until
 from no_threads import refuse_threads
 from secondpass.concurrency import waiting
 from secondpass.concurrency.admission import Claim
-from secondpass.scorers.batching import joining
+from secondpass.scorers import batching
 from secondpass.scorers.batching.pairs import PairEngine
 
 TEXTS = ["a", "bb", "a", "c" * 40]
@@ -46,7 +48,7 @@ def test_without_threads_a_call_runs_its_batches_itself(threads, deadline, monke
         refuse_threads(patched)
         assert found(engine, deadline) == expected("q", TEXTS)
         assert model.ran_in == {threading.current_thread()}
-        assert not engine._joined._queue
+        assert not engine._joined._is_waiting
     assert found(engine, deadline) == expected("q", TEXTS)
     assert len(model.ran_in) > 1
 
@@ -79,7 +81,7 @@ def test_without_threads_an_error_is_that_of_its_call(monkeypatch):
 
 def test_without_threads_no_batch_begins_after_the_deadline(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(joining.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     refuse_threads(monkeypatch)
     model = Model(threads=2, budget=4)
     engine = PairEngine(model)
@@ -91,7 +93,7 @@ def test_without_threads_no_batch_begins_after_the_deadline(monkeypatch):
         yield [(0, 1, pairs[1])]
         yield [(0, 2, pairs[2])]
 
-    assert list(engine._joined.run(batches(), claim=Claim(101.0), pairs=3)) == []
+    assert list(engine._joined.run_in_time(batches(), claim=Claim(101.0), pairs=3)) == []
     assert model.batches == []
 
 
@@ -106,7 +108,7 @@ def test_one_thread_serves_calls_for_which_no_second_can_be_started(monkeypatch)
         with monkeypatch.context() as patched:
             refuse_threads(patched)
             second = pool.submit(engine.score, [("second", TEXTS)])
-            wait_until(lambda: engine._joined._queue)
+            wait_until(lambda: engine._joined._is_waiting)
             model.hold.set()
             assert second.result(SECONDS) == [expected("second", TEXTS)]
         assert first.result(SECONDS) == [expected("first", ["x"])]
@@ -143,7 +145,7 @@ def test_an_error_of_the_plan_is_that_of_each_waiting_call(error, monkeypatch):
     with Calls(model) as calls:
         waiting = [calls.score(f"{number}.", TEXTS) for number in range(3)]
         with monkeypatch.context() as patched:
-            patched.setattr(calls.engine._joined, "_plan", broken)
+            patched.setattr(calls.engine._joined._rounds, "_plan", broken)
             calls.go()
             for call in waiting:
                 with pytest.raises(error):
@@ -175,14 +177,17 @@ def test_ctrl_c_while_a_thread_starts(monkeypatch):
 class Interrupting:
     """Raises KeyboardInterrupt before the line of this number of the functions of calls."""
 
-    FUNCTIONS = frozenset({"_add", "_fetch", "_withdrawn", "start", "submit"})
+    FUNCTIONS = frozenset(
+        "_add _fetch add drop entries fetch next_of _taken ready start submit".split()
+    )
 
     def __init__(self, number):
         self.left = number
 
     def __call__(self, frame, event, _argument):
         code = frame.f_code
-        if code.co_filename != joining.__file__ or code.co_name not in self.FUNCTIONS:
+        in_batching = Path(code.co_filename).parent == Path(batching.__file__).parent
+        if not in_batching or code.co_name not in self.FUNCTIONS:
             return None
         line = linecache.getline(code.co_filename, frame.f_lineno).strip()
         # There Python handles no signal: from acquiring a lock to the first statement with it, and
@@ -221,6 +226,6 @@ def test_ctrl_c_at_any_line(threads, starts, monkeypatch):
             assert next_call.result(SECONDS) == [expected("q", TEXTS)], number
             assert engine.calls == 0
             joined = engine._joined
-            wait_until(lambda joined=joined: not joined._queue and not joined._round)
+            wait_until(lambda joined=joined: not joined._is_waiting)
             number += 1
     assert number > 10

@@ -9,7 +9,7 @@ import pytest
 from no_threads import refuse_threads
 from secondpass.concurrency import left_behind
 from secondpass.concurrency.workers import Worker
-from secondpass.scorers.batching.joining import Workers
+from secondpass.scorers.batching.workers import Workers
 
 SECONDS = 60
 

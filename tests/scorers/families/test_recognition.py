@@ -128,6 +128,18 @@ MODELS = {
     ),
     "inf-retriever": (facts("Qwen2Model", POOLED), "bi-encoder"),
     "all-MiniLM": (facts("BertModel", POOLED), "bi-encoder"),
+    "potion-base-8M, M2V_base_output": (
+        facts("StaticModel", "StaticEmbedding", model_type="model2vec"),
+        "bi-encoder",
+    ),
+    "potion-retrieval-32M": (
+        facts("StaticModel", "StaticEmbedding Normalize", model_type="model2vec"),
+        "bi-encoder",
+    ),
+    "static-retrieval-mrl-en-v1": (
+        facts("", "StaticEmbedding", own={"similarity_fn_name": "cosine"}),
+        "bi-encoder",
+    ),
 }
 
 

@@ -29,7 +29,7 @@ from secondpass.cli.tables import plain_table
 from secondpass.config import json_schema, load, preset
 from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
-from secondpass.ranking.methods import Stage
+from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import unit_scale
 from secondpass.reranker import Reranker
 from secondpass.settings.keys import with_hidden_keys, with_placeholder_keys

@@ -91,10 +91,8 @@ def plan(
             print_plan(reranker.plan(candidates, **options), as_json=as_json)
 
 
-_NOTE = (
-    "Nothing was called. Tokens are estimated at four bytes each; retries, repairs, fallbacks, "
-    "cache hits and reasoning are not included"
-)
+_NOTE = "Nothing was called. Tokens{} are estimates, at four bytes for each token. "
+_LEFT_OUT = "Retries, repairs, fallbacks, cache hits and reasoning are not included"
 _CHOICE = (
     "With shuffles: R, graded, listwise and blocks take R times the calls, tokens and cost, in as "
     "many rounds. Quality differs, too: see Language models in the documentation, and measure it "
@@ -107,13 +105,13 @@ def print_plan(plan: CostPlan, *, as_json: bool) -> None:
     if as_json or not on_terminal(sys.stdout):
         print_json(plan.to_dict())
         return
+    total = plan.total
     rows = [(stage.method, stage) for stage in plan.stages]
-    if len(rows) != 1:
-        rows.append(("total", plan.total))
-    _print_table("method", rows)
+    _print_table("method", rows, None if len(rows) == 1 else total)
     for note in plan.notes:
         warn(one_line(note))
-    info(f"{_assumptions(plan)} {_NOTE}")
+    counts = " Each row counts the candidates that its method gets." if len(rows) > 1 else ""
+    info(f"{_assumptions(plan)}{counts} {_note(total.cost)}")
 
 
 def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
@@ -167,7 +165,9 @@ def print_strategies(
         for note in plan.notes:
             warn(one_line(f"{name}: {note}"))
     if plans:  # the assumptions are the same for all
-        info(f"{_assumptions(next(iter(plans.values())))} {_NOTE}")
+        costs = [plan.total.cost for plan in plans.values() if plan.total.cost is not None]
+        first = next(iter(plans.values()))
+        info(f"{_assumptions(first)} {_note(max(costs, default=None))}")
         info(_CHOICE)
 
 
@@ -189,13 +189,22 @@ def _assumptions(plan: CostPlan) -> str:
     )
 
 
-def _print_table(heading: str, rows: Iterable[tuple[str, PlannedStage]]) -> None:
-    columns = ["candidates", "calls", "rounds", "tokens in, about", "tokens out, about"]
-    table = plain_table(heading, numbers=[*columns, "cost, about", "seconds"])
-    for name, stage in rows:
+def _note(cost: float | None) -> str:
+    """What the numbers are, and what the currency of costs is, if there are any."""
+    currency = "" if cost is None else "Cost is in the currency of `prices` in the configuration. "
+    return f"{_NOTE.format(' and cost' if currency else '')}{currency}{_LEFT_OUT}"
+
+
+def _print_table(
+    heading: str, rows: Iterable[tuple[str, PlannedStage]], total: PlannedStage | None = None
+) -> None:
+    columns = ["candidates", "calls", "rounds", "tokens in", "tokens out", "cost", "seconds"]
+    table = plain_table(heading, numbers=columns)
+    for name, stage in [*rows, *([] if total is None else [("total", total)])]:
         cells = [
             one_line(name),
-            f"{stage.candidates:,}",
+            # One stage gets what another has ranked, so there is no sum of candidates.
+            "" if stage is total else f"{stage.candidates:,}",
             in_words(stage.calls),
             in_words(stage.rounds),
             in_words(stage.input_tokens) if stage.asks else "",

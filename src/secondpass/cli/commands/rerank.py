@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ import typer
 
 from secondpass import __version__
 from secondpass.adapters.grouping import rerank_grouped
-from secondpass.cli.console import ERROR, check_usage, fail, info, on_terminal, print_error, warn
+from secondpass.cli.console import ERROR, check_usage, fail, info, on_terminal, warn
 from secondpass.cli.options import (
     AsJson,
     Batch,
@@ -34,13 +34,12 @@ from secondpass.cli.options import (
     monitored,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import Format, Formatter, Stream
+from secondpass.cli.rankings import Format, Formatter, Stream, report_unexplained
 from secondpass.cli.rerank_input import RerankInput, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
-from secondpass.settings import suggestion
 from secondpass.settings.environment import fill
 from secondpass.types import Progress
 
@@ -195,7 +194,7 @@ def rerank(
         report(f"{source.place}there is no {'candidate' if total else 'query'} in the input")
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
-    _report_unexplained(unexplained, [*some_ids])
+    report_unexplained(unexplained, [*some_ids], "no candidate has this id")
     if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
 
@@ -239,12 +238,3 @@ def _without_ids_of(
             ids.difference_update(known)
             some_ids.update(dict.fromkeys(short[: max(0, _NOTED_IDS - len(some_ids))]))
         yield request
-
-
-def _report_unexplained(identifiers: Set[str], ids: Sequence[str]) -> None:
-    """Print an error for each id that no candidate has, with a similar one or some there are."""
-    for identifier in sorted(identifiers):
-        hint = suggestion(identifier, ids)
-        if "did you mean" not in hint:
-            hint = f"; ids are, for example: {', '.join(ids[:5])}" if ids else "; they have no ids"
-        print_error(f"--explain {identifier}: no candidate has this id{hint}")

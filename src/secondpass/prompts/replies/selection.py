@@ -91,7 +91,7 @@ def _find(text: str, parse: Parse[T], labels: Labels, word: str | None) -> _Foun
     answer: T | None = None
     stated_by = []
     for value in join_rows(values, labels, word) if values.items else string_lines(text, word):
-        in_prose = (labels.numeric or value.repaired) and _in_prose(text, value)
+        in_prose = labels.numeric and _in_prose(text, value)
         other = parse(value.value, in_prose)
         if other is None:
             continue

@@ -12,8 +12,9 @@ from secondpass.concurrency.admission import CLAIM, Admission, Claim
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.batching.batches import by_length
+from secondpass.scorers.batching.calls import Found, Item
 from secondpass.scorers.batching.copies import distinct
-from secondpass.scorers.batching.joining import Found, Item, JoinedBatches
+from secondpass.scorers.batching.joining import JoinedBatches
 from secondpass.scorers.batching.pace import TokenPace
 from secondpass.scorers.checks import known_answers
 from secondpass.scorers.hub.model import first_line
@@ -154,7 +155,7 @@ class PairEngine:
         lists = distinct(requests)
         pairs = sum(len(passages) for _, passages, _ in lists)
         parts = _parts(lists, self.preparing(instruction), claim)
-        yield from map(_expanded, self._joined.run(parts, claim=claim, pairs=pairs))
+        yield from map(_expanded, self._joined.run_in_time(parts, claim, pairs))
 
     def preparing(self, instruction: str | None) -> Prepare:
         """The model's ``prepare``, for calls with this instruction."""

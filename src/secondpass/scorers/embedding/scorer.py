@@ -56,7 +56,8 @@ class EmbeddedPairs:
         self.model = model
         self.backend = model.backend
         # A fit is for one of them: packing moves scores by a hundredth.
-        self.precision = model.precision if known is None else f"{model.precision}, 2-bit passages"
+        rounded = "" if known is None else ", passages rounded to 2 bits per number"
+        self.precision = f"{model.precision}{rounded}"
         self.threads, self.budget = model.threads, model.budget
         self.known = known
         self._queries: LRU[str, Text] = LRU(_QUERIES)

@@ -41,7 +41,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.questions import Span
-from secondpass.ranking.windows import short_sentences
+from secondpass.ranking.splitting import short_sentences
 from secondpass.scorers.embedding.encoder import Encoding, Tokens, unit
 from secondpass.types import Piece
 

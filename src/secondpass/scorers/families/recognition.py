@@ -23,6 +23,7 @@ _NO_RERANKER = {
     "ForPreTraining": "it is an encoder that was not trained as a reranker",
     "ForMaskedLM": "it is an encoder that was not trained as a reranker",
     "ForNextSentencePrediction": "it is an encoder that was not trained as a reranker",
+    "StaticModel": "it has no modules.json, with which newer versions of model2vec save it",
     "Model": "it is an encoder that was not trained as a reranker",
     "ForCausalLM": (
         "it has no read-out of a reranker: neither the ids of its answer tokens nor its template "

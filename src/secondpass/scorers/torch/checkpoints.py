@@ -176,14 +176,19 @@ def check_tokenizer_files(name: str, facts: ModelFacts) -> None:
 
 
 def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
-    """Check that a model has a vector for each token of its tokenizer, but for added tokens, and
-    that the tokenizer is not much smaller.
-    """
-    size = getattr(tokenizer, "vocab_size", 0)
+    """As :func:`check_tokens`, of a model of transformers; nothing of one that is none."""
     try:
         rows = model.get_input_embeddings().weight.shape[0]
     except (AttributeError, NotImplementedError):  # a model of vectors without transformers
         return
+    check_tokens(name, tokenizer, rows)
+
+
+def check_tokens(name: str, tokenizer: Any, rows: int) -> None:
+    """Check that a model has a vector for each token of its tokenizer, but for added tokens, and
+    that the tokenizer is not much smaller.
+    """
+    size = getattr(tokenizer, "vocab_size", 0)
     if size > rows:
         raise ModelLoadError(
             f"the model {name!r} has {rows} token vectors, and its tokenizer {size} tokens: it is "

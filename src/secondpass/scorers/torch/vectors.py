@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import isinf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
@@ -22,8 +23,9 @@ from secondpass.scorers.torch.checkpoints import (
     set_padding,
 )
 from secondpass.scorers.torch.runner import TorchRunner
+from secondpass.scorers.torch.static import set_vectors, static_files
 from secondpass.scorers.torch.texts import CUTS, as_characters, count_tokens, knows, shortened
-from secondpass.storage.digests import text_digest
+from secondpass.storage.digests import file_digest, text_digest
 from secondpass.storage.lru import LRU
 from secondpass.types import ScoreKind
 
@@ -36,6 +38,8 @@ _KEPT_PASSAGES = 64
 """At least. Batches are sorted by length, so that the pairs of a passage are near each other."""
 _KEPT_QUERIES = 64
 """Queries whose vectors are kept, because their pairs are in several batches."""
+_STATIC_TEXTS, _STATIC_BUDGET = 256, 65_536
+"""Texts and estimated tokens of a batch of static embeddings, which cost little more than words."""
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     "SentenceTransformer": {"convert_to_tensor": True},
     "SparseEncoder": {"convert_to_sparse_tensor": False},
@@ -55,7 +59,8 @@ class VectorModel(TorchRunner):
     """A model of sentence-transformers whose ``kind``, the class, is no ``CrossEncoder``.
 
     ``MultiVectorEncoder`` is that of late interaction. Without ``batch_size``, a forward pass has
-    8 texts on a CPU, 32 elsewhere; ``remember`` is the number of passages whose vectors are kept.
+    8 texts on a CPU, 32 elsewhere, and of static embeddings 256; ``remember`` is the number of
+    passages whose vectors are kept.
 
     Raises:
         ModelLoadError: the model cannot be loaded, or lacks weights that its scores need.
@@ -97,14 +102,20 @@ class VectorModel(TorchRunner):
         self._kind = kind
         self._form = {"show_progress_bar": False, **_FORMS.get(kind, {})}
 
+        static = self._static = static_files(source.name, facts)
+
         def construct() -> MultiVectorEncoder:
             encoder: MultiVectorEncoder = getattr(sentence_transformers, kind)(
                 source.name, **self.arguments
             )
             if kind != "MultiVectorEncoder":  # its files say that they are of one
                 _check_vectors(source.name, encoder)
+            self._tokenizer: Any = getattr(encoder, "tokenizer", None)
+            if static is not None:
+                dtype = self.arguments["model_kwargs"]["dtype"]
+                self._tokenizer = set_vectors(source.name, static, encoder[0], dtype)
             transformer = getattr(encoder, "transformers_model", None)
-            check_vocabulary(source.name, getattr(encoder, "tokenizer", None), transformer)
+            check_vocabulary(source.name, self._tokenizer, transformer)
             return encoder
 
         def load() -> MultiVectorEncoder:
@@ -124,14 +135,15 @@ class VectorModel(TorchRunner):
         self.truncated = TruncatedTexts()
         encoder = self.encoder = self.load(load)
         self.loaded(encoder, encoder.device)
-        self._tokenizer: Any = getattr(encoder, "tokenizer", None)
         self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
-        longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
+        longest = self._longest("document")
         self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         model = getattr(encoder, "transformers_model", None)
         set_padding(source.name, self._tokenizer, model, None, exact=precision == "exact")
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
-        if longest:  # no batch has fewer texts because they are long
+        if static is not None:
+            self.batch_size, self.budget = batch_size or _STATIC_TEXTS, _STATIC_BUDGET
+        elif longest:  # no batch has fewer texts because they are long
             self.budget = self.batch_size * (3 + longest)
         self._kept: Mapping[str, LRU[bytes, Tensor]] = {
             "query": LRU(_KEPT_QUERIES),
@@ -143,6 +155,12 @@ class VectorModel(TorchRunner):
         """Of the model's own similarity."""
         name = getattr(self.encoder, "similarity_fn_name", None)
         return "similarity" if name == "cosine" else "unbounded"
+
+    def identity(self) -> dict[str, Any]:
+        if self._static is None:
+            return super().identity()
+        # They have no config of transformers, which would name their commit on the hub.
+        return {**super().identity(), "vectors": file_digest(self._static.weights)}
 
     def knows(self, word: str) -> bool:
         return knows(self._tokenizer, word)
@@ -205,13 +223,23 @@ class VectorModel(TorchRunner):
 
     def _room(self, kind: str) -> int:
         """The number of tokens of a text that are read, without prompt and special tokens."""
-        module, encoder = self.encoder[0], self.encoder
-        longest = getattr(module, f"{kind}_length", None) or encoder.max_seq_length
-        if not longest or self._tokenizer is None:
+        longest = self._longest(kind)
+        if longest is None or self._tokenizer is None:
             return sys.maxsize
-        prompt = (encoder.prompts or {}).get(kind) or ""
+        prompt = (self.encoder.prompts or {}).get(kind) or ""
         around = count_tokens(self._tokenizer, prompt) if prompt else 0
-        return int(longest) - around - int(self._tokenizer.num_special_tokens_to_add())
+        if self._static is None:
+            around += int(self._tokenizer.num_special_tokens_to_add())
+        return longest - around
+
+    def _longest(self, kind: str) -> int | None:
+        """The number of tokens of a text that are read with all around it; None for any number."""
+        encoder: Any = self.encoder
+        if self._static is not None:  # its tokenizer may cut, as model2vec stores it
+            truncation = encoder.tokenizer.truncation
+            return None if truncation is None else int(truncation["max_length"])
+        longest = getattr(encoder[0], f"{kind}_length", None) or encoder.max_seq_length
+        return int(longest) if longest and not isinf(longest) else None
 
     def _fitted(self, kind: str, text: str, room: int) -> str:
         """The text as the model is to read it: content as characters, suffix not cut off."""

@@ -2,10 +2,11 @@
 
 import pytest
 
+from secondpass.asking.batches import merge_batches, split_batches
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
 from secondpass.questions import Answer
-from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
+from secondpass.ranking.issues import IssueCollector, error_message
 
 
 def test_one_batch_on_another_scale_refuses_all():
