@@ -28,6 +28,7 @@ PLACEHOLDERS = frozenset(
         *("instruction", "criteria", "guidelines", "reply"),
     ]
 )
+"""Names of what templates can show, in braces."""
 
 SYSTEM = """\
 {role}
