@@ -36,6 +36,7 @@ PLACEHOLDERS = frozenset(
         "reply",
     }
 )
+"""Names of what templates can show, in braces."""
 
 SYSTEM = """\
 {role}
