@@ -182,7 +182,7 @@ class _Body:
         """The text of a successful response, with no more values than allowed."""
         reader = _Utf8Reader(self._kept)
         counter = _ValueCounter(self._max_values if self._shorten is None else MAX_VALUES)
-        held = []
+        held: list[bytes] = []
         async with aclosing(self._decompressed()) as pieces:
             async for piece in pieces:
                 if text := reader.feed(piece):
@@ -297,7 +297,7 @@ class _Decompressor:
 
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-"""A window of any size, of the format that the header says."""
+"""Window bits of zlib: the largest window; 32 stands for gzip or zlib, as the header says."""
 
 
 class _ValueCounter:
