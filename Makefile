@@ -127,6 +127,6 @@ $(VENV)/.docs: $(VENV)/.demo docs/requirements.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(INSTALLING) "what the tests need, about 2 GB, mostly torch. This takes two to seven minutes."
+	$(INSTALLING) "what the tests need, 2 GB or more, mostly torch. This takes two to seven minutes."
 	@$(PIP) -e '.[embedded,multilingual,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,serve,mcp,dev]' $(HERE)
 	@touch $@

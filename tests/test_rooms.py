@@ -69,6 +69,7 @@ adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
 asking.expected_use: Expected total
 asking.life_cycle: aclose_all close_all
+asking.response_cache: ResponseCache
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
@@ -85,7 +86,8 @@ concurrency.threads: retrieve_exception
 concurrency.workers: in_threads
 formats: to_json
 formats.errors: FormatError check_numbers
-formats.files: find_file flush_file flush_folder lock open_input open_locked uncompressed_name
+formats.files: atomic_write find_file flush_file flush_folder lock open_input open_locked
+  uncompressed_name
 formats.lines: AnyPath INTEGER Line check_field decode_line finite_float read_json_lines
   read_lines write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
@@ -94,19 +96,20 @@ formats.totals: count summary tokens_and_cost
 formats.trec_requests: CorpusFile read_run_requests
 markup: block clean excerpt paragraph table
 monitoring: Repeats Sketch design_effect is_day
+prompts.template: Prompting
 questions: LLM
-ranking.blending: with_weight
+ranking.blending: Blend with_weight
 ranking.candidates: comparable_id first_stage_scores kind_of query_key retrieval_score
   stated_score to_candidates
 ranking.diagnostics: log log_exception log_issues
 ranking.explanations: Explanation
 ranking.fits: identity precision_of
-ranking.floors: FloorOn Per
+ranking.floors: Fit Floor FloorOn Per Probabilities
 ranking.judgements: INSTRUCTION_NOT_USED
 ranking.methods: asks
 ranking.options: CallOptions validate
 ranking.partial_results: completed
-ranking.rendering: well_formed
+ranking.rendering: Rendering well_formed
 ranking.result: TEXT_LENGTH
 ranking.scoring: TRUNCATED rerank_scores_alone scores_alone
 ranking.splitting: split
@@ -122,6 +125,7 @@ settings.loading: has_store read
 settings.messages: reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
+strategies.graded: Graded
 types: DEGRADED_WORDS Progress Ranked Report changed_fields no_progress
 """
 """Names of the core that are not public and that the packages of the same distribution import, by

@@ -4,11 +4,14 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 :mod:`secondpass.adapters`, :mod:`secondpass.config` or :mod:`secondpass.monitoring` is private.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.effects import Ask, Effect, Judgement, Method, Plan, Score, Task
 from secondpass.errors import LLMError
-from secondpass.exporting.export import export
 from secondpass.formats.files import atomic_write
 from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
@@ -52,6 +55,9 @@ from secondpass.settings import configurable
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+
+if TYPE_CHECKING:
+    from secondpass.exporting.export import export
 
 __all__ = [
     "LLM",
@@ -117,3 +123,12 @@ __all__ = [
     "parse_json",
     "token_count",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``export``, whose modules are of no use to others and take a fifth of this import."""
+    if name != "export":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from secondpass.exporting import export
+
+    return export.export

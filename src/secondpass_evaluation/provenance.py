@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import ConfigurationError, InputError
-from secondpass.extend import atomic_write
+from secondpass.formats.files import atomic_write
 from secondpass.formats.lines import AnyPath
 from secondpass.markup import clean
 from secondpass.settings.keys import literal_keys

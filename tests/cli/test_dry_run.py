@@ -48,5 +48,6 @@ def test_a_terminal_shows_a_table(write, priced):
     file = write("in.jsonl", requests(3, candidates=12))
     shown = on_a_terminal("rerank", str(file), "-c", str(priced), "--dry-run")
     assert "tokens in" in shown
+    assert "Cost is in the currency of `prices`" in shown
     assert "3 queries, 36 candidates" in shown
     assert '"models"' not in shown

@@ -138,7 +138,7 @@ def test_notes_name_their_strategy(terminal, capsys):
         "warning: blocks is not run: no log",
         "warning: graded: limits.calls is 4, and the ranking needs 5",
     ]
-    assert assumptions.startswith("5 candidates of about 0 tokens. Nothing was called.")
+    assert assumptions.startswith("5 candidates of about 0 tokens. Each row has the number of")
     assert "shuffles" in choice
 
 
@@ -153,3 +153,13 @@ def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
     table = rows(capsys)[0][1:]
     assert [row[0] for row in table] == ["graded", "listwise", "own"]
     assert table[2] == ["own", "9", "?", "?", "?", "?"]
+
+
+def test_a_local_method_takes_no_calls():
+    shown = on_a_terminal("plan", "-p", "embedded", "-n", "100", columns=80)
+    assert shown.splitlines()[:2] == [
+        "method                 candidates  calls  rounds",
+        "all-MiniLM-L6-v2-int8          50      0       0",
+    ]
+    assert "The method runs on this machine and takes no calls." in shown
+    assert "okens are" not in shown

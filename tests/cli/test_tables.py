@@ -57,9 +57,8 @@ def test_a_plan_of_stages_is_a_table_and_says_what_it_counts():
         ["graded", "by", "gpt-4.1-nano", "10", "1", "1", "1,244", "96", "0.0001628"],
         ["total", "1", "1", "1,244", "96", "0.0001628"],
     ]
-    for part in ("100 candidates of about 100 tokens. Each row counts the candidates that its "
-                 "method gets.", "Cost is in the currency of `prices`"):  # fmt: skip
-        assert part in shown
+    assert "Each row has the number of candidates that its method gets." in shown
+    assert "Cost is in the currency of `prices`" in shown
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -20,7 +20,10 @@ from secondpass.reranker import Reranker
 from secondpass.settings import counted
 from secondpass.types import Request
 
-TOKENS = "Tokens are an estimate: four bytes each, without retries, fallbacks and reasoning tokens"
+TOKENS = (
+    "Tokens are an estimate: four bytes each, without retries, fallbacks and reasoning tokens. "
+    "Cost is in the currency of `prices`"
+)
 NOTE = f"dry run: no model was called. {TOKENS}"
 
 
@@ -64,8 +67,9 @@ def _numbers(use: Expected) -> dict[str, Any]:
 
 def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     named = any(systems)
+    headings = ["system", "model"] if named else ["model"]
     table = plain_table(
-        *(["system", "model"] if named else ["model"]),
+        *headings,
         numbers=["calls", "pairs", "tokens in", "tokens out", "cost"],
     )
     rows = [(name, use) for name, uses in systems.items() for use in uses]
@@ -77,7 +81,8 @@ def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
         cells += [shown_tokens(use.input_tokens), shown_tokens(use.output_tokens)]
         cells.append("" if use.cost is None else f"{use.cost:.4g}")
         table.add_row(*cells)
-    result_console().print(table)
+    if rows:
+        result_console().print(table)
 
 
 def shown_tokens(tokens: float | None) -> str:

@@ -60,7 +60,7 @@ def _lines() -> types.Progress:
             last = now
             of = "" if total is None else f" of {total:,}"
             left = ""
-            if total is not None and done > before:
+            if total is not None and before < done < total:
                 seconds = (now - start) * (total - done) / (done - before)
                 left = f", about {seconds:,.0f} s left"
             info(one_line(f"{label}: {done:,}{of}{left}"))

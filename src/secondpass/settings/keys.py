@@ -56,7 +56,7 @@ def literal_keys(
 
     In what is passed on to other libraries (``foreign``) a key is known by its name.
     """
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from literal_keys(item, (*path, index), foreign=foreign)
     if not isinstance(value, Mapping):

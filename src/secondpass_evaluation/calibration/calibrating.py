@@ -9,10 +9,9 @@ from os import PathLike
 from typing import Any, get_args
 
 from secondpass import InputError, NotSerializableError, Ranking, Reranker
-from secondpass.extend import Fit, Floor
 from secondpass.formats.errors import check_numbers
 from secondpass.ranking.fits import identity, precision_of
-from secondpass.ranking.floors import FloorOn, Per
+from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
 from secondpass.ranking.methods import asks
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.settings import changed, counted, describe

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import NotSerializableError, Problem, __version__
-from secondpass.extend import Fit, Floor, Probabilities
+from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass.settings import counted
 from secondpass.settings.registry import dump_settings
 from secondpass_evaluation.calibration.conformal import highest_share

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass import Candidate
 from secondpass.cli.console import fail, info, warn
-from secondpass.extend import atomic_write
+from secondpass.formats.files import atomic_write
 from secondpass.settings import counted
 from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source

@@ -44,7 +44,8 @@ INSTRUCTION = (
 
 def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, LLM, bool]:
     """The reranker that asks a language model for grades of 0 to 3."""
-    from secondpass.extend import Graded, Prompting
+    from secondpass.prompts.template import Prompting
+    from secondpass.strategies.graded import Graded
 
     settings: dict[str, Any] = {}
     owned = not isinstance(grader, Reranker)

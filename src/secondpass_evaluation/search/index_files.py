@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
 from secondpass import Candidate
-from secondpass.extend import atomic_write
-from secondpass.formats.files import flush_file, flush_folder, lock
+from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import SourceFile
 from secondpass_evaluation.search.embedders import embedder_of

@@ -16,9 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError, fuse
-from secondpass.extend import Rendering
 from secondpass.formats.errors import check_numbers
 from secondpass.ranking.candidates import to_candidates
+from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.words import split_words
 from secondpass.settings import describe
 from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query

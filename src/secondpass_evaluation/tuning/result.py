@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.extend import Blend
 from secondpass.formats.lines import AnyPath
+from secondpass.ranking.blending import Blend
 from secondpass.settings import counted
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
@@ -271,8 +271,12 @@ class Tuning:
             f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
             "without reranking.",
             *(f"Note: {note}" for note in self.notes),
-            *([f"Limits: {', '.join(limits)}."] if limits else []),
-            *([f"Not adopted: {others}."] if others else []),
+        ]
+        if limits:
+            lines.append(f"Limits: {', '.join(limits)}.")
+        if others:
+            lines.append(f"Not adopted: {others}.")
+        lines += [
             f"Smallest gain {settings.get('smallest_gain')}, confidence "
             f"{settings.get('confidence')}, {settings.get('folds')} folds, "
             f"seed {settings.get('seed')}.",

@@ -11,7 +11,7 @@ from typing import Any
 
 from secondpass import ModelLoadError, NotSerializableError, Ranking, Reranker, SecondPassError
 from secondpass.config import load, preset_names
-from secondpass.extend import Blend
+from secondpass.ranking.blending import Blend
 from secondpass.ranking.scoring import scores_alone
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations

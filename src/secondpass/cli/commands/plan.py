@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -91,8 +91,12 @@ def plan(
             print_plan(reranker.plan(candidates, **options), as_json=as_json)
 
 
-_NOTE = "Nothing was called. Tokens{} are estimates, at four bytes for each token. "
-_LEFT_OUT = "Retries, repairs, fallbacks, cache hits and reasoning are not included"
+_ESTIMATED = (
+    "Nothing was called. Tokens are estimated at four bytes each. Retries, repairs, fallbacks, "
+    "cache hits and reasoning are not included."
+)
+_CURRENCY = " Cost is in the currency of `prices` in the configuration."
+_LOCAL = "Nothing was called. The method runs on this machine and takes no calls."
 _CHOICE = (
     "With shuffles: R, graded, listwise and blocks take R times the calls, tokens and cost, in as "
     "many rounds. Quality differs, too: see Language models in the documentation, and measure it "
@@ -110,8 +114,7 @@ def print_plan(plan: CostPlan, *, as_json: bool) -> None:
     _print_table("method", rows, None if len(rows) == 1 else total)
     for note in plan.notes:
         warn(one_line(note))
-    counts = " Each row counts the candidates that its method gets." if len(rows) > 1 else ""
-    info(f"{_assumptions(plan)}{counts} {_note(total.cost)}")
+    info(f"{_assumptions(plan)} {_note(plan.stages)}")
 
 
 def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
@@ -165,9 +168,8 @@ def print_strategies(
         for note in plan.notes:
             warn(one_line(f"{name}: {note}"))
     if plans:  # the assumptions are the same for all
-        costs = [plan.total.cost for plan in plans.values() if plan.total.cost is not None]
-        first = next(iter(plans.values()))
-        info(f"{_assumptions(first)} {_note(max(costs, default=None))}")
+        stages = [stage for plan in plans.values() for stage in plan.stages]
+        info(f"{_assumptions(next(iter(plans.values())))} {_note(stages)}")
         info(_CHOICE)
 
 
@@ -185,14 +187,16 @@ def _assumptions(plan: CostPlan) -> str:
     seconds = "" if plan.seconds_per_call is None else f", {plan.seconds_per_call:g} s per call"
     return (
         f"{counted(plan.candidates, 'candidate')} of about "
-        f"{counted(plan.tokens_per_passage or 0, 'token')}{seconds}."
+        f"{counted(plan.tokens_per_passage or 0, 'token')}{seconds}. Each row has the number of "
+        "candidates that its method gets."
     )
 
 
-def _note(cost: float | None) -> str:
-    """What the numbers are, and what the currency of costs is, if there are any."""
-    currency = "" if cost is None else "Cost is in the currency of `prices` in the configuration. "
-    return f"{_NOTE.format(' and cost' if currency else '')}{currency}{_LEFT_OUT}"
+def _note(stages: Sequence[PlannedStage]) -> str:
+    """What the numbers are, and the currency of costs, if there are any."""
+    if not any(stage.asks for stage in stages):
+        return _LOCAL
+    return _ESTIMATED + (_CURRENCY if any(stage.cost is not None for stage in stages) else "")
 
 
 def _print_table(
@@ -200,7 +204,10 @@ def _print_table(
 ) -> None:
     columns = ["candidates", "calls", "rounds", "tokens in", "tokens out", "cost", "seconds"]
     table = plain_table(heading, numbers=columns)
-    for name, stage in [*rows, *([] if total is None else [("total", total)])]:
+    lines = [*rows]
+    if total is not None:
+        lines.append(("total", total))
+    for name, stage in lines:
         cells = [
             one_line(name),
             # One stage gets what another has ranked, so there is no sum of candidates.
