@@ -12,6 +12,7 @@ from fake_provider import FakeProvider
 from family_models import write_causal_family
 from secondpass import MissingExtraError
 from secondpass.scorers.checks import known_answers
+from secondpass.scorers.inspection import PASSAGE, QUERY
 from terminals import on_a_terminal
 
 WIDE = {"COLUMNS": "300", "NO_COLOR": "1"}
@@ -129,6 +130,26 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
         told = secondpass("doctor", "--json", "--set", f"method={model}")
         assert told.code == 1
         assert reason in json.loads(told.out)["reranker"]["reason"]
+
+
+def test_a_doubtful_model_is_told_first_and_fails_unless_its_scores_are_known(
+    secondpass, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(known_answers, "doubt", DOUBT)
+    folder = str(write_damaged(tmp_path / "model", "everything random"))
+    told = secondpass("doctor", folder, "--json")
+    found = json.loads(told.out)["model"]
+    assert (told.code, found["runs"]) == (1, True)
+    assert found["doubt"].startswith("of six questions with an obvious answer, the model ranks ")
+    shown = on_a_terminal("doctor", folder, columns=400, env={"NO_COLOR": "1"})
+    assert shown.splitlines()[0].startswith(f"model: {folder} is doubtful: of six questions")
+    assert shown.count("doubtful:") == 1
+    known = tmp_path / "known.jsonl"
+    for change, code in ((0.0, 0), (1.0, 1)):
+        line = {"query": QUERY, "text": PASSAGE, "score": found["score"] + change}
+        known.write_text(json.dumps(line))
+        told = secondpass("doctor", folder, "--against", str(known), "--json")
+        assert (told.code, json.loads(told.out)["model"]["against"]["agrees"]) == (code, not code)
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,77 @@ def write_rankllama(folder):
     return folder
 
 
+ADAPTED = ("self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj")
+
+
+def write_rankllama_adapter(folder, base):
+    """RankLLaMA's form as its authors publish it: LoRA of Llama, with a head, and no tokenizer.
+
+    As peft 0.4 wrote it: without ``modules_to_save``, the head among the weights.
+    """
+    import torch
+    from safetensors.torch import save_file
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    write_rankllama(base)
+    config = LlamaConfig.from_pretrained(base)
+    torch.manual_seed(1)
+    LlamaForCausalLM(config).save_pretrained(base)
+    edit(base, "config.json", id2label=None, label2id=None)
+    torch.manual_seed(2)
+    weights = {"base_model.model.score.weight": torch.randn(1, config.hidden_size)}
+    for layer in range(config.num_hidden_layers):
+        for place in ADAPTED:
+            size = config.intermediate_size if "mlp" in place else config.hidden_size
+            name = f"base_model.model.model.layers.{layer}.{place}"
+            weights[f"{name}.lora_A.weight"] = torch.randn(4, config.hidden_size) / 4
+            weights[f"{name}.lora_B.weight"] = torch.randn(size, 4) / 4
+    settings = {
+        "base_model_name_or_path": str(base),
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "lora_alpha": 8,
+        "lora_dropout": 0.1,
+        "modules_to_save": None,
+        "peft_type": "LORA",
+        "r": 4,
+        "target_modules": [place.rpartition(".")[2] for place in ADAPTED],
+        "task_type": "SEQ_CLS",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def write_merged(folder, adapter):
+    """The base of an adapter with W + (alpha / r) B A in place of each W: Hu et al., 2021."""
+    import shutil
+    from pathlib import Path
+
+    from safetensors.torch import load_file, save_file
+
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    changes = load_file(adapter / "adapter_model.safetensors")
+    base = Path(settings["base_model_name_or_path"])
+    shutil.copytree(base, folder)
+    weights = load_file(base / "model.safetensors")
+    weights.pop("lm_head.weight", None)
+    scale = settings["lora_alpha"] / settings["r"]
+    for key, change in changes.items():
+        name = key.removeprefix("base_model.model.")
+        if name.endswith("lora_A.weight"):
+            other = changes[key.replace("lora_A", "lora_B")]
+            weights[name.replace(".lora_A", "")] += scale * other @ change
+        elif "lora_B" not in name:
+            weights[name] = change
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    kinds = {"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
+    edit(folder, "config.json", **kinds, label2id={"LABEL_0": 0})
+    return folder
+
+
 @once
 def write_listwise(folder, *, sliding=False):
     """jina-reranker-v3's form: a causal model without its head, and a projector.

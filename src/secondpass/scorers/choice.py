@@ -270,6 +270,8 @@ def _torch(
         raise ModelLoadError(f"{reason}, and {EXTRA} is not installed: {error}") from error
     try:
         facts = read_facts(source, offline=offline)
+    except ModelLoadError:
+        raise
     except Exception as error:
         raise source.load_error(error, offline) from error
     trusted = bool(options.get("trust_remote_code"))
@@ -277,6 +279,8 @@ def _torch(
     family = recognised.family
     assert family.run is not None
     kind = family.run.model
+    if facts is not None and facts.base is not None:
+        _check_adapter(source.name, facts.base.name, facts, kind)
     if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
         vectors = _vectors(settings, offline, facts, kind)
         return vectors, vectors.score_kind
@@ -290,6 +294,20 @@ def _torch(
     if kind == "CrossEncoder":
         return TorchModel(source, offline, facts, **common), family.scale.kind
     return FamilyModel(source, offline, facts, recognised, **common), family.scale.kind
+
+
+def _check_adapter(name: str, base: str, facts: ModelFacts, kind: str) -> None:
+    """Check that what an adapter needs is here."""
+    is_a = f"the model {name!r} is an adapter of {base!r}"
+    if not is_installed("peft"):
+        raise ModelLoadError(
+            f"{is_a}, which the package peft applies, and it is not installed: pip install peft"
+        )
+    if kind == "CrossEncoder" and facts.modules is None:
+        raise ModelLoadError(
+            f"{is_a}, and has no modules.json, without which sentence-transformers does not read "
+            "it: save the two as one model (peft: `merge_and_unload`)"
+        )
 
 
 def _vectors(

@@ -66,6 +66,7 @@ MODELS = {
     "gemma": (named("bge-reranker-v2-gemma", "GemmaForCausalLM"), "bge-reranker-v2-gemma"),
     "bge-m3": (named("bge-reranker-v2-m3", "XLMRobertaForSequenceClassification"), "classifier"),
     "monot5": (named("monot5-base-msmarco", "T5ForConditionalGeneration"), "monot5"),
+    "InRanker": (named("InRanker-base", "T5ForConditionalGeneration"), "monot5"),
     "rankt5": (named("RankT5-3b", "T5ForConditionalGeneration"), "rankt5"),
     "rankllama": (
         facts("LlamaForSequenceClassification", name="rankllama-v1-7b", model_type="llama"),
@@ -89,6 +90,14 @@ MODELS = {
     ),
     "splade-v3": (
         facts("BertForMaskedLM", "MLMTransformer SpladePooling", saved="SparseEncoder"),
+        "splade",
+    ),
+    "opensearch-neural-sparse-encoding-doc-v3-distill": (
+        facts(
+            "DistilBertForMaskedLM",
+            "Router SparseStaticEmbedding MLMTransformer SpladePooling",
+            saved="SparseEncoder",
+        ),
         "splade",
     ),
     "splade, raw": (named("splade-cocondenser", "BertForMaskedLM"), "splade"),
@@ -128,6 +137,18 @@ MODELS = {
     ),
     "inf-retriever": (facts("Qwen2Model", POOLED), "bi-encoder"),
     "all-MiniLM": (facts("BertModel", POOLED), "bi-encoder"),
+    "quora-distilroberta-base, stsb-roberta-base": (
+        facts(
+            "RobertaForSequenceClassification",
+            model_type="roberta",
+            sbert_ce_default_activation_function="torch.nn.modules.activation.Sigmoid",
+        ),
+        "classifier",
+    ),
+    "MedCPT-Cross-Encoder": (
+        facts("BertForSequenceClassification", name="MedCPT-Cross-Encoder", model_type="bert"),
+        "classifier",
+    ),
     "potion-base-8M, M2V_base_output": (
         facts("StaticModel", "StaticEmbedding", model_type="model2vec"),
         "bi-encoder",
@@ -256,6 +277,14 @@ REFUSED = {
         facts("Qwen3VLForConditionalGeneration", "Transformer LogitScore", saved="CrossEncoder"),
         "which read images beside texts",
     ),
+    "monoelectra": (
+        facts("CrossEncoderElectraModel", model_type="cross-encoder"),
+        "models of Lightning IR, whose scores only the package lightning-ir computes: run it on a",
+    ),
+    "MiniCPM-Reranker": (  # its config.json has no model_type
+        coded("MiniCPMForSequenceClassification", "modeling_minicpm.MiniCPMModel"),
+        "code of its own .modeling_minicpm.MiniCPMModel.* rerank server",
+    ),
     "provence": (
         coded("Provence", "modeling_provence.Provence"),
         "code of its own .modeling_provence.Provence.* rerank server",
@@ -280,6 +309,13 @@ def test_others_are_refused_in_one_sentence(name):
     with pytest.raises(ModelLoadError, match=message) as caught:
         recognise("m", model)
     assert "\n" not in str(caught.value)
+
+
+def test_trust_in_its_code_does_not_say_what_a_language_model_reads():
+    model, _ = REFUSED["MiniCPM-Reranker"]
+    with pytest.raises(ModelLoadError, match="no file says what it reads"):
+        recognise("m", model, trusted=True)
+    assert recognise("m", model, "classifier", trusted=True).name == "classifier"
 
 
 OTHER_VERSIONS = [

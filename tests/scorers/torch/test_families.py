@@ -301,6 +301,29 @@ def test_encoders_of_texts_score_by_their_similarity(tmp_path, cls):
     assert prompted != pytest.approx(theirs.tolist(), abs=1e-3)
 
 
+def test_a_router_has_tokenizers_in_the_folders_of_its_parts(tmp_path):
+    """As opensearch-neural-sparse-encoding-doc-v3: the query's words have fixed weights."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sentence_transformer.modules import Router
+    from sentence_transformers.sparse_encoder import modules
+    from torch import rand_like
+
+    document = modules.MLMTransformer(str(folders.sparse(tmp_path / "base")))
+    query = modules.SparseStaticEmbedding(tokenizer=document.tokenizer)
+    query.weight.data = rand_like(query.weight.data)
+    router = Router.for_query_document(
+        query_modules=[query], document_modules=[document, modules.SpladePooling("max")]
+    )
+    encoder = SparseEncoder(modules=[router], similarity_fn_name="dot", device="cpu")
+    folder = str(tmp_path / "model")
+    encoder.save_pretrained(folder, create_model_card=False)
+    texts = ["dog", "", "the cat sat", "a mat ran " * 40]
+    theirs = encoder.similarity(encoder.encode_query(["cat"]), encoder.encode_document(texts))[0]
+    scorer = scorer_of(folder)
+    assert scorer.score_pairs("cat", texts) == pytest.approx(theirs.tolist(), abs=1e-4)
+    assert scorer.truncated("cat", texts) == [3]
+
+
 # ---------------------------------------------------------------------- kinds
 
 

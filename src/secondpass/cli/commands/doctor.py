@@ -98,8 +98,9 @@ def doctor(
     description of a new family. With `--against`, the model also scores the pairs of a file whose
     scores are known.
 
-    The exit code is 1 if the configuration or the model does not work, or if the scores differ. In
-    a pipe, and with `--json`, the output is JSON.
+    The exit code is 1 if the configuration or the model does not work, or if the scores differ. It
+    is also 1 if MODEL is doubtful, unless `--against` finds that its scores agree. In a pipe, and
+    with `--json`, the output is JSON.
     """
     result: dict[str, Any] = {}
     config: dict[str, Any] | None = None
@@ -127,9 +128,17 @@ def doctor(
         print_json(result)
     else:
         _print(result)
-    works = [result[key]["runs"] for key in ("reranker", "model") if key in result]
-    if not all(works) or not result.get("model", {}).get("against", {}).get("agrees", True):
+    works = [result["reranker"]["runs"]] if "reranker" in result else []
+    if "model" in result:
+        works.append(_is_right(result["model"]))
+    if not all(works):
         raise typer.Exit(ERROR)
+
+
+def _is_right(model: Mapping[str, Any]) -> bool:
+    """Whether a model runs, and has the known scores or, if there are none, is not doubtful."""
+    agrees: bool = model.get("against", {}).get("agrees", model.get("doubt") is None)
+    return model["runs"] and agrees
 
 
 def _inspected(
@@ -297,8 +306,10 @@ def _print(result: Mapping[str, Any]) -> None:
 
 
 def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
-    """What is recognised in a model."""
-    yield Text("model: ", "bold") + Text(escaped(result["model"]))
+    """What is recognised in a model; the first line says whether it is doubtful."""
+    doubt = result.get("doubt")
+    first = Text("model: ", "bold") + Text(escaped(result["model"]))
+    yield first if doubt is None else first + Text(" is doubtful: ", "bold red") + Text(doubt)
     rows = {
         "family": "{family}: {title}",
         "reasons": "because of {reasons}",
@@ -308,7 +319,6 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
         "engine": "runs on {engine[backend]} in {engine[precision]}: {engine[reason]}",
         "tokens": "a pair: {tokens}",
         "score": "its score: {score:.4g}",
-        "doubt": "doubtful: {doubt}",
     }
     separators = {"reasons": "; ", "tokens": " "}
     values = {

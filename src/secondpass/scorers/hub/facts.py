@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import with_article
+from secondpass.errors import ModelLoadError, with_article
 from secondpass.scorers.hub.find import Find, find_files
 from secondpass.scorers.hub.model import HubModel
 
@@ -24,6 +25,8 @@ class ModelFacts:
         own: ``config_sentence_transformers.json``.
         modules: ``modules.json``; None if there is none.
         types: the types of all modules, with those of routers.
+        find: finds a file of the model, or of its base.
+        base: the model that an adapter changes, whose ``config`` this is; None of all others.
     """
 
     name: str
@@ -32,6 +35,7 @@ class ModelFacts:
     modules: Sequence[Mapping[str, Any]] | None
     types: Sequence[str]
     find: Find
+    base: HubModel | None = None
 
     @property
     def architecture(self) -> str:
@@ -57,10 +61,64 @@ class ModelFacts:
 def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:
     """Read the JSON files of a model; None if it has neither ``config.json`` nor ``modules.json``.
 
+    Those of an adapter, which peft stores, are read with those of the model that it changes.
+
     Raises:
         ValueError: a file is no JSON, or of another form.
+        ModelLoadError: an adapter is of another kind than LoRA, or its base is not here.
     """
-    return facts_of(source.name, find_files(source, offline=offline))
+    find = find_files(source, offline=offline)
+    facts = facts_of(source.name, find)
+    if facts is not None and facts.config:
+        return facts
+    adapter = _read(find, "adapter_config.json")
+    if not isinstance(adapter, Mapping):
+        return facts
+    if facts is None:
+        facts = ModelFacts(_last_part(source.name), {}, {}, None, (), find)
+    return _with_base(source, facts, adapter, offline=offline)
+
+
+_CLASSES = {"SEQ_CLS": "ForSequenceClassification", "FEATURE_EXTRACTION": "Model"}
+"""The ends of the names of classes, by what adapters are for; others keep that of their base."""
+
+
+def _with_base(
+    source: HubModel, facts: ModelFacts, adapter: Mapping[str, Any], *, offline: bool
+) -> ModelFacts:
+    """What the files of an adapter say, and what those of its base say where it has none."""
+    is_a = f"the model {source.name!r} is an adapter"
+    if adapter.get("peft_type") != "LORA":
+        raise ModelLoadError(f"{is_a} of the kind {adapter.get('peft_type')}; only LORA is read")
+    name = adapter.get("base_model_name_or_path")
+    if not name:
+        raise ModelLoadError(
+            f"{is_a}, and its adapter_config.json does not name the model that it changes "
+            "(base_model_name_or_path)"
+        )
+    base = replace(source, name=str(name), revision=adapter.get("revision"))
+    try:
+        offline = offline or base.is_offline()
+    except ModelLoadError as error:
+        raise ModelLoadError(f"{is_a} of another one, which it needs: {error}") from error
+    others = find_files(base, offline=offline)
+    config = _read(others, "config.json")
+    if config is None:
+        where = "" if base.is_local else ", and is not in the cache" if offline else " on the hub"
+        raise ModelLoadError(
+            f"{is_a} of {name!r}, which it needs and which is no folder with a config.json{where}"
+        )
+    end = _CLASSES.get(str(adapter.get("task_type")))
+    kinds = [str(kind) for kind in config.get("architectures") or ()]
+    if end is not None:
+        kinds = [re.sub(r"(For[A-Z]\w+|LMHeadModel|Model)$", "", kind) + end for kind in kinds]
+    own = facts.find
+    return replace(
+        facts,
+        config={**config, "architectures": kinds},
+        find=lambda file: own(file) or others(file),
+        base=base if offline == base.local_files_only else replace(base, local_files_only=offline),
+    )
 
 
 def facts_of(name: str, find: Find) -> ModelFacts | None:

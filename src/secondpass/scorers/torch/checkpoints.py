@@ -53,13 +53,14 @@ def load_checked(
     *,
     trust_remote_code: bool = False,
     reads: Sequence[str] = (),
+    supplied: Sequence[str] = (),
 ) -> M:
     """Load a model that is complete, scores a text, and whose modules are no code of its own.
 
     A missing weight on which no score depends, such as BERT's pooler in late interaction, is
     allowed. ``score`` scores or encodes :data:`SAMPLE`; ``facts`` are None if the model has neither
     ``config.json`` nor ``modules.json``; ``reads`` are names of weights that are read beside those
-    of the model's class.
+    of the model's class, ``supplied`` those that ``construct`` takes from an adapter.
 
     Raises:
         ModelLoadError: it needs code of its own, lacks a weight or its vocabulary, has weights that
@@ -82,6 +83,10 @@ def load_checked(
             raise
         lines = [line.strip() for line in str(error).splitlines()[1:]]
         raise ModelLoadError(_refusal(name, facts, "; ".join(lines))) from error
+    loadings = [
+        loading._replace(missing=[key for key in loading.missing if key not in supplied])
+        for loading in loadings
+    ]
     mismatched = sorted({key for loading in loadings for key in loading.mismatched})
     if mismatched:
         reason = f"its checkpoint has other shapes of {_listed(mismatched)}"
@@ -148,7 +153,7 @@ def _check_score(
         raise ModelLoadError(_refusal(name, facts, "its weights give no finite score"))
 
 
-_VOCABULARIES = (
+VOCABULARIES = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"),
     *("tokenizer.model", "spm.model", "sentencepiece.model", "source.spm", "bpe.codes"),
     *("vocab.bpe", "tekken.json", "vocab.model"),
@@ -160,19 +165,27 @@ _NEED_NONE = ("ByT5", "Canine", "Perceiver")
 
 def check_tokenizer_files(name: str, facts: ModelFacts) -> None:
     """Check that a model has a vocabulary; transformers makes one of five tokens if it has none."""
-    folders = dict.fromkeys(("", *(str(it.get("path") or "") for it in facts.modules or ())))
-    for folder in folders:
-        where = f"{folder}/" if folder else ""
+    for where in dict.fromkeys(("", *_places(facts))):
         settings = facts.read(f"{where}tokenizer_config.json") or {}
         own = str(settings.get("tokenizer_class", "")).startswith(_NEED_NONE)
         if own or settings.get("auto_map"):
             return
-        if any(facts.find(f"{where}{file}") is not None for file in _VOCABULARIES):
+        if any(facts.find(f"{where}{file}") is not None for file in VOCABULARIES):
             return
     raise ModelLoadError(
-        f"the model {name!r} has no tokenizer: neither {_VOCABULARIES[0]} nor another file of a "
+        f"the model {name!r} has no tokenizer: neither {VOCABULARIES[0]} nor another file of a "
         "vocabulary"
     )
+
+
+def _places(facts: ModelFacts) -> Iterator[str]:
+    """The beginnings of the paths of what modules have, those of routers, too."""
+    for module in facts.modules or ():
+        folder = str(module.get("path") or "")
+        where = f"{folder}/" if folder else ""
+        yield where
+        router = facts.read(f"{where}router_config.json") or {}
+        yield from (f"{where}{name}/" for name in router.get("types") or () if name)
 
 
 def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:

@@ -14,6 +14,7 @@ from secondpass.scorers.hub.facts import ModelFacts
 from secondpass.scorers.hub.model import HubModel
 from secondpass.scorers.runtimes.runtime import Precision
 from secondpass.scorers.tokens.truncated import TruncatedPairs
+from secondpass.scorers.torch.adapters import FILES, load_merged, of_base, tokenizer_source
 from secondpass.scorers.torch.checkpoints import (
     SAMPLE,
     check_vocabulary,
@@ -26,6 +27,7 @@ from secondpass.scorers.torch.pairs import INSTRUCTION
 from secondpass.scorers.torch.runner import TorchRunner
 from secondpass.scorers.torch.texts import knows
 from secondpass.settings import counted
+from secondpass.storage.digests import file_digest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,7 +69,7 @@ class FamilyModel(TorchRunner):
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
         _check_attention(source.name, family, facts)
-        self._run, self._read = family.run, family.read
+        self._run, self._read, self._facts = family.run, family.read, facts
         self.reads_lists = family.input.of == "list"
         self._divide = _divisor(source.name, family.scale, facts)
         self.takes_instruction = family.input.takes_instruction
@@ -83,66 +85,86 @@ class FamilyModel(TorchRunner):
         self.truncated = TruncatedPairs()
         self._prompt = prompt if prompt is not None and INSTRUCTION in prompt else None
         constant = prompt if self._prompt is None else None
-        native = None if facts is None else family.native(facts)
-        name = source.name
-
-        def load() -> Any:
-            import transformers
-            from sentence_transformers.util import get_device_name
-
-            hub = {
-                "cache_dir": source.cache,
-                "revision": source.revision,
-                "local_files_only": offline,
-                "token": source.token,
-            }
-            arguments, trusted = self.arguments, bool(options.get("trust_remote_code"))
-            if native is None:
-                hub["trust_remote_code"] = trusted
-            elif not hasattr(transformers, native):
-                raise ModelLoadError(
-                    f"the model {name!r} needs transformers' {native}, which this version lacks"
-                )
-            cls = getattr(transformers, native or _CLASSES[self._run.model])
-            processor_kwargs = arguments.get("processor_kwargs") or {}
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
-                name, **hub, **processor_kwargs
-            )
-            more = {**(arguments.get("config_kwargs") or {}), **arguments["model_kwargs"]}
-            place = arguments["device"] or get_device_name()
-
-            def construct() -> Any:
-                model = cls.from_pretrained(name, **hub, **more).eval().to(place)
-                if self._run.attention == "both":
-                    _read_both_ways(model)
-                check_vocabulary(name, self.tokenizer, model)
-                set_pad_token(name, self.tokenizer, model)
-                positions = positions_of(model.config)
-                check_length(name, options.get("max_length"), positions)
-                self.inputs = FamilyInputs(
-                    name,
-                    family.input,
-                    self.tokenizer,
-                    positions=positions,
-                    max_length=options.get("max_length"),
-                    instruction=constant,
-                )
-                self._set_read_out(model, facts)
-                self._check_input(model, family.input)
-                return model
-
-            def score(model: Any) -> Tensor:
-                import torch
-
-                with torch.inference_mode():
-                    return self._sample(model)
-
-            return load_checked(name, facts, construct, score, reads=_names_read(self._read))
-
-        model = self.load(load)
+        model = self.load(partial(self._load, family, constant))
         self.loaded(model, next(model.parameters()).device)
 
+    def _load(self, family: Family, instruction: str | None) -> Any:
+        """The model; sets its tokenizer, inputs and read-out."""
+        import transformers
+        from sentence_transformers.util import get_device_name
+
+        source, facts, options = self._source, self._facts, self._options
+        name = source.name
+        native = None if facts is None else family.native(facts)
+        base = None if facts is None else facts.base
+        hub: dict[str, Any] = {
+            "cache_dir": source.cache,
+            "revision": source.revision,
+            "local_files_only": self._offline,
+            "token": source.token,
+        }
+        if native is None:
+            hub["trust_remote_code"] = bool(options.get("trust_remote_code"))
+        elif not hasattr(transformers, native):
+            raise ModelLoadError(
+                f"the model {name!r} needs transformers' {native}, which this version lacks"
+            )
+        cls = getattr(transformers, native or _CLASSES[self._run.model])
+        arguments = self.arguments
+        words = source if base is None else tokenizer_source(source, base, self._offline)
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+            words.name,
+            **(hub if words is source else of_base(hub, words)),
+            **(arguments.get("processor_kwargs") or {}),
+        )
+        more = {**(arguments.get("config_kwargs") or {}), **arguments["model_kwargs"]}
+        place = arguments["device"] or get_device_name()
+        supplied: list[str] = []  # by an adapter
+
+        def construct() -> Any:
+            if base is None:
+                model = cls.from_pretrained(name, **hub, **more)
+            else:
+                model, names = load_merged(source, base, cls, hub, more)
+                supplied.extend(names)
+            model = model.eval().to(place)
+            if self._run.attention == "both":
+                _read_both_ways(model)
+            check_vocabulary(name, self.tokenizer, model)
+            set_pad_token(name, self.tokenizer, model)
+            positions = positions_of(model.config)
+            check_length(name, options.get("max_length"), positions)
+            self.inputs = FamilyInputs(
+                name,
+                family.input,
+                self.tokenizer,
+                positions=positions,
+                max_length=options.get("max_length"),
+                instruction=instruction,
+            )
+            self._set_read_out(model, facts)
+            self._check_input(model, family.input)
+            return model
+
+        def score(model: Any) -> Tensor:
+            import torch
+
+            with torch.inference_mode():
+                return self._sample(model)
+
+        reads = _names_read(self._read)
+        return load_checked(name, facts, construct, score, reads=reads, supplied=supplied)
+
     # ------------------------------------------------------------------ pairs
+
+    def identity(self) -> dict[str, Any]:
+        identity, facts = super().identity(), self._facts
+        if facts is None or facts.base is None:
+            return identity
+        # The commit is that of the base.
+        files = [*filter(None, map(facts.find, FILES))]
+        adapter = [file_digest(file) for file in files]
+        return {**identity, "base": [facts.base.name, facts.base.stamp()], "adapter": adapter}
 
     def knows(self, word: str) -> bool:
         return knows(self.tokenizer, word)
