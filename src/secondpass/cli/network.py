@@ -1,4 +1,4 @@
-"""Which addresses a configuration needs, and what of the network can be reached, for ``doctor``."""
+"""Whether the variables that a configuration needs are set, and its addresses are reached."""
 
 from __future__ import annotations
 
