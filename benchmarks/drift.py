@@ -127,7 +127,7 @@ def scores_of(observations: Observations, name: str, config: Mapping[str, Any]) 
 
 
 def part(observations: Observations, name: str, lists: Mapping[str, list[Candidate]]) -> Any:
-    """The same queries with other candidates, and the same journal."""
+    """Observations of some of the queries with other candidates, and the same journal."""
     suite = observations.suite
     queries = {query: suite.queries[query] for query in lists}
     qrels = {query: suite.qrels[query] for query in lists}

@@ -56,7 +56,7 @@ class Instant:
 
 
 class Slow(Instant):
-    """The same after some milliseconds."""
+    """Scores by the length, after some milliseconds."""
 
     model_name = "slow"
 

@@ -402,7 +402,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def before(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The same with the sources of another checkout, in another process."""
+    """The rows of the sources of another checkout, measured in another process."""
     folder = Path(options.before)
     names = ("seconds", "scorers", "ways", "loads", "candidates")
     arguments = [f"--{name}={getattr(options, name)}" for name in names]

@@ -102,12 +102,13 @@ class Diverse:
         return self._ordered(items, vectors)
 
     def effects(self, items: Sequence[Item], call: Call) -> Plan[list[Item]]:
-        """The same as a plan, so that a model runs where scorers do, until the deadline."""
+        """The order as a plan, so that a model runs where scorers do, until the deadline."""
         if self.similarity == "words" or not items:
             return self._ordered(items, None)
         raw = yield from Score(self._encoder, "", self._texts(items))
         if raw.failures:
-            raise raw.failures[0][2]
+            _, _, error = raw.failures[0]
+            raise error
         if not raw.called:  # a dry run
             return list(items)
         if (engine := self._encoder.engine) is not None:
@@ -210,7 +211,7 @@ def _relevances(items: Sequence[object]) -> list[float]:
 
 
 def _cosines(vectors: Sequence[Any], unrelated: float) -> list[list[float]]:
-    """The cosines of all pairs of texts, shape (texts, texts); those of unrelated ones become 0."""
+    """The cosines of all pairs of texts, shape (texts, texts); 0 for unrelated texts."""
     import numpy as np
 
     stacked = np.stack(list(vectors))
@@ -233,7 +234,8 @@ def _features(text: str) -> frozenset[str]:
 def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
     """The share of features that two texts have in common, 0 to 1 (Jaccard)."""
     common = len(first & second)
-    return common / (len(first) + len(second) - common or 1)
+    all_features = len(first) + len(second) - common
+    return common / all_features if all_features else 0.0
 
 
 def _source(item: object, field: str) -> str | int | None:

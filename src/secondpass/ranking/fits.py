@@ -136,7 +136,7 @@ def _are_different_hashes(fitted: str | None, now: str | None) -> bool:
 
 
 def _model_name(method: object) -> str | None:
-    """The name of the language model that a method asks, else that of its own; None if unnamed."""
+    """The name of the language model that a method asks, or of its own model; None without one."""
     for owner in (getattr(method, "llm", None), method):
         for attribute in ("model", "model_name"):
             name = getattr(owner, attribute, None)

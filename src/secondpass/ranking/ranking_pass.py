@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, get_args
 
@@ -27,7 +27,7 @@ from secondpass.ranking.scoring import ScorerMethod
 from secondpass.ranking.stages import Stage
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import judged_by_windows, with_windows
-from secondpass.types import Candidate, DegradedBy, Issue, Report, ReportStatus, Skipped
+from secondpass.types import Candidate, DegradedBy, Issue, Report, ReportStatus, ScoreKind, Skipped
 
 _Result: TypeAlias = tuple[Stage, Judgement] | None
 """The stage that gave a judgement, and the judgement; None if no stage did."""
@@ -279,27 +279,41 @@ class RankingPass:
         if settings.top_k is not None:
             left_out["top_k"] = sorted(order[settings.top_k :])
             order = order[: settings.top_k]
+        report = self._report(outcome, stage, kind, left_out, as_is=as_is, final=final)
+        return Ranking(self.query, outcome.items(order), report, trace)
+
+    def _report(
+        self,
+        outcome: Outcome,
+        stage: Stage | None,
+        kind: ScoreKind | None,
+        left_out: Mapping[str, Sequence[int]],
+        *,
+        as_is: bool,
+        final: bool,
+    ) -> Report:
+        """The report of a ranking; ``stage`` gave its order, None if none did."""
+        ledger = self.ledger
         degraded_by = self._degraded_by(outcome, stage)
-        report = Report(
+        return Report(
             status="degraded" if degraded_by else self._status(outcome, stage, as_is),
             degraded_by=degraded_by,
             method=stage.method.name if stage else None,
             score_kind=kind,
-            issues=(*outcome.issues, *self.ledger.issues),
-            usage=self.ledger.usage(),
-            seconds=self.ledger.seconds,
+            issues=(*outcome.issues, *ledger.issues),
+            usage=ledger.usage(),
+            seconds=ledger.seconds,
             depth_asked=len(self._to_judge),
-            depth_done=trace.status.count("scored"),
-            waiting_seconds=self.ledger.waiting_seconds,
-            calling_seconds=self.ledger.calling_seconds,
+            depth_done=outcome.trace.status.count("scored"),
+            waiting_seconds=ledger.waiting_seconds,
+            calling_seconds=ledger.calling_seconds,
             left_out={reason: tuple(left) for reason, left in left_out.items() if left},
-            engines=tuple(self.ledger.engines),
+            engines=tuple(ledger.engines),
             final=final,
             skipped=self.skipped,
             threshold=outcome.threshold,
             nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
-        return Ranking(self.query, outcome.items(order), report, trace)
 
     def _unscored_order(self, outcome: Outcome, as_is: bool) -> Plan[list[int]]:
         """The head in the order of the input, to which an ordering by metadata is applied.

@@ -105,7 +105,7 @@ class Connection:
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """The same in the child, which can neither use nor close a connection of the parent."""
+        """Let the child open its own: it can neither use nor close the parent's connection."""
         self._lock = threading.Lock()
         if not self._held_at_fork:
             _left_open.extend(self._opened)

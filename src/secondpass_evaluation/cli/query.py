@@ -298,7 +298,7 @@ def _mode(*, vector: bool, lexical: bool) -> Mode:
 
 
 def _embedder(config: Mapping[str, Any]) -> EmbeddedEmbedder:
-    """The model of a reranker's method, if it is one of the embedded ones, else the default."""
+    """The model of a reranker's method if it is an embedded one; otherwise the default."""
     for model in MODELS:
         if model == _kind(config):
             return EmbeddedEmbedder(model=model)

@@ -416,7 +416,7 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 def _log_exception(_loop: object, context: Mapping[str, Any]) -> None:
-    """The same for an exception that no one awaits, such as that of a connection."""
+    """Log an exception that no one awaits, such as that of a connection, in one line."""
     error = context.get("exception")
     if isinstance(error, BaseException):
         log_exception(error, "the server")
