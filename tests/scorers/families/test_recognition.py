@@ -100,6 +100,15 @@ MODELS = {
         ),
         "splade",
     ),
+    "efficient-splade-V-large-doc, today": (
+        facts(
+            "DistilBertForMaskedLM",
+            "Router MLMTransformer SpladePooling",
+            name="efficient-splade-V-large-doc",
+            saved="SparseEncoder",
+        ),
+        "splade",
+    ),
     "splade, raw": (named("splade-cocondenser", "BertForMaskedLM"), "splade"),
     "ruri-v3-reranker, granite-reranker-r2, gte-reranker-modernbert": (
         facts("ModernBertForSequenceClassification", model_type="modernbert"),
@@ -276,6 +285,14 @@ REFUSED = {
     "Qwen3-VL-Reranker, saved by sentence-transformers": (
         facts("Qwen3VLForConditionalGeneration", "Transformer LogitScore", saved="CrossEncoder"),
         "which read images beside texts",
+    ),
+    "splade-v3-doc": (
+        named("splade-v3-doc", "BertForMaskedLM"),
+        "SPLADE models of one side, which encode passages or queries alone",
+    ),
+    "efficient-splade-V-large-query": (
+        named("efficient-splade-V-large-query", "DistilBertForMaskedLM"),
+        "SPLADE models of one side",
     ),
     "monoelectra": (
         facts("CrossEncoderElectraModel", model_type="cross-encoder"),
