@@ -42,7 +42,7 @@ MODELS = {
         facts("BertForSequenceClassification", "Transformer", saved="CrossEncoder"),
         "classifier",
     ),
-    "adapter": (None, "classifier"),
+    "nothing": (None, "classifier"),
     "ettin": (facts("ModernBertModel", f"{POOLED} Dense", saved="CrossEncoder"), "modules"),
     "Qwen3-Reranker, today": (
         facts("Qwen3ForCausalLM", "Transformer LogitScore", saved="CrossEncoder"),
