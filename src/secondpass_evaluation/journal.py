@@ -232,10 +232,16 @@ def _sorted(value: Any) -> Any:
 
 
 _ITEM = (
-    *("position", "status", "rerank_score", "final_score", "stage_scores", "span", "spread"),
+    "position",
+    "status",
+    "rerank_score",
+    "final_score",
+    "stage_scores",
+    "span",
+    "spread",
     "probability",
 )
-"""What is kept of an item."""
+"""What is kept of an item: the values of these attributes, in this order."""
 
 
 def _record(ranking: Ranking) -> dict[str, Any]:
@@ -248,7 +254,7 @@ def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candida
     for rank, values in enumerate(record["items"], 1):
         item = dict(zip(_ITEM, values, strict=True))
         item["stage_scores"] = tuple(item["stage_scores"])
-        item["span"] = item["span"] and tuple(item["span"])
+        item["span"] = None if item["span"] is None else tuple(item["span"])
         candidate = candidates[item["position"]]
         metadata = dict(candidate.metadata)
         items.append(Ranked(rank=rank, candidate=candidate, metadata=metadata, **item))
@@ -266,7 +272,7 @@ def _report(record: Mapping[str, Any]) -> Report:
         "degraded_by": tuple(record["degraded_by"]),
         "left_out": {reason: tuple(places) for reason, places in record["left_out"].items()},
         "engines": tuple(EngineInfo(**engine) for engine in record["engines"]),
-        "skipped": skipped and Skipped(**skipped),
-        "threshold": threshold and Threshold(**threshold),
+        "skipped": None if skipped is None else Skipped(**skipped),
+        "threshold": None if threshold is None else Threshold(**threshold),
     }
     return Report(**{**record, **parts})

@@ -162,7 +162,9 @@ class Observations:
         if candidates is None:
             return Retrieved(reason="the suite has no candidates of its own")
         queries = self.suite.queries
-        return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
+        return Retrieved(
+            {query: tuple(candidates.get(query, ()))[: self.depth] for query in queries}
+        )
 
     def _search(self, mode: Mode) -> Retrieved:
         retriever = self._retriever

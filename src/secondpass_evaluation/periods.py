@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -141,10 +141,13 @@ def repetition(before: Period, after: Period, method: str | None = None) -> floa
 
     Both periods must have rankings of the method.
     """
-    counts = [
-        period.rankings if method is None else period.methods[method] for period in (before, after)
-    ]
-    return design_effect(before.repeats[method], counts[0], after.repeats[method], counts[1])
+    if method is None:
+        rankings_before, rankings_after = before.rankings, after.rankings
+    else:
+        rankings_before, rankings_after = before.methods[method], after.methods[method]
+    return design_effect(
+        before.repeats[method], rankings_before, after.repeats[method], rankings_after
+    )
 
 
 def counted_once(rankings: int, each: float) -> int:
@@ -161,14 +164,15 @@ def share_tests(before: Period, after: Period) -> Iterator[DriftChange]:
         yield from _share_test(None, name, counts, totals, each)
     # Rankings with one score for all candidates: a few hardly move the distributions of the scores.
     for method in sorted(before.methods.keys() & after.methods.keys()):
-        first, second = (
-            period.sketches.get(method, {}).get("rerank.deviation", Sketch())
-            for period in (before, after)
-        )
+        first, second = _score_deviations(before, method), _score_deviations(after, method)
         each = repetition(before, after, method)
         if counted_once(min(first.count, second.count), each) >= FEWEST:
             counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
             yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
+
+
+def _score_deviations(period: Period, method: str) -> Sketch:
+    return period.sketches.get(method, {}).get("rerank.deviation", Sketch())
 
 
 def _share_test(
@@ -354,12 +358,17 @@ def drift(
     )
 
 
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(sorted(values)) or "none"
+
+
 def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
     if each > 1:
-        sizes = [counted_once(period.rankings, each) for period in (before, after)]
+        once_before = counted_once(before.rankings, each)
+        once_after = counted_once(after.rankings, each)
         yield (
             f"the same queries are ranked repeatedly: the {before.rankings:,} rankings before and "
-            f"{after.rankings:,} after count as about {sizes[0]:,} and {sizes[1]:,}"
+            f"{after.rankings:,} after count as about {once_before:,} and {once_after:,}"
         )
     for what, read in (
         ("version of secondpass", lambda key: key.version),
@@ -367,10 +376,9 @@ def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
         ("engine", lambda key: key.engine),
         ("score kind", lambda key: key.kind),
     ):
-        values = before.values(read), after.values(read)
-        if values[0] != values[1]:
-            texts = [", ".join(sorted(each)) or "none" for each in values]
-            yield f"{what}: {texts[0]} before, {texts[1]} after"
+        values_before, values_after = before.values(read), after.values(read)
+        if values_before != values_after:
+            yield f"{what}: {_listed(values_before)} before, {_listed(values_after)} after"
     for method in sorted({*before.methods, *after.methods} - {"none"}):
         counts = before.methods.get(method, 0), after.methods.get(method, 0)
         if min(counts) < FEWEST:

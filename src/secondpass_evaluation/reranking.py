@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from secondpass import (
     Candidate,
@@ -37,6 +37,8 @@ from secondpass_evaluation.reading import Run, judged_id
 from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.significance import TIE
 from secondpass_evaluation.suites import Suite
+
+N = TypeVar("N", int, float)
 
 DEPTHS = (10, 20, 50, 100)
 
@@ -139,9 +141,9 @@ class SystemRun:
         def rerank(query: str) -> Ranking:
             text, items = self.suite.queries[query], candidates[query]
             key = "" if key_of is None else key_of(query, items)
-            ranking = (
-                self.journal.find(key, text, items) if self.journal is not None and key else None
-            )
+            ranking = None
+            if self.journal is not None and key:
+                ranking = self.journal.find(key, text, items)
             if ranking is None:
                 try:
                     ranking = reranker.rerank(text, items, now=self.now)
@@ -213,7 +215,9 @@ def _stability(
     from scipy.stats import kendalltau
 
     depth = system.reranker.depth
-    heads = {q: {str(item.id) for item in items[:depth]} for q, items in system.candidates.items()}
+    heads: dict[str, set[str]] = {}
+    for query, items in system.candidates.items():
+        heads[query] = {str(item.id) for item in items[:depth]}
     taus: list[float] = []
     overlaps: list[float] = []
     means = []
@@ -231,8 +235,11 @@ def _stability(
             if top := list(unshuffled[query])[:_TOP]:
                 overlaps.append(len(set(top).intersection(list(scores)[:_TOP])) / len(top))
         means.append(measured(run, system.suite, [measure]).mean[measure])
-    tau, overlap = (sum(each) / len(each) if each else 1.0 for each in (taus, overlaps))
-    return Stability(shuffles, tau, overlap, measure, tuple(means))
+    return Stability(shuffles, _mean_or_1(taus), _mean_or_1(overlaps), measure, tuple(means))
+
+
+def _mean_or_1(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 1.0
 
 
 def shuffled_candidates(
@@ -256,16 +263,16 @@ def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
     """Numbers of rankings by status, reason, issue code and fallback, and what was truncated."""
     every, depth = reports.values(), system.reranker.depth
     total = sum(len(system.candidates[query][:depth]) for query in reports)
-    truncated = {
-        (query, position)
-        for query, report in reports.items()
-        for issue in report.issues
-        if issue.code == TRUNCATED
-        for position in issue.positions
-    }
+    truncated: set[tuple[str, int]] = set()
+    codes: Counter[str] = Counter()
+    for query, report in reports.items():
+        codes.update({issue.code for issue in report.issues})
+        for issue in report.issues:
+            if issue.code == TRUNCATED:
+                truncated.update((query, position) for position in issue.positions)
     return {
         "statuses": Counter(report.status for report in every),
-        "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
+        "issues": codes,
         "degraded_by": Counter(reason for report in every for reason in report.degraded_by),
         "fallbacks": Counter(
             report.method
@@ -303,24 +310,25 @@ def _judged(ranking: Ranking) -> bool:
 
 def _cost(reports: Mapping[str, Report]) -> Cost:
     usages = [report.usage for report in reports.values() if report.usage.calls]
-
-    def total(name: str) -> Any:
-        values = [getattr(usage, name) for usage in usages]
-        return None if not values or None in values else sum(values)
-
     skipped = [report.skipped for report in reports.values() if report.skipped is not None]
     return Cost(
         {query: report.seconds for query, report in reports.items()},
         sum(usage.calls for usage in usages),
         sum(usage.pairs for usage in usages),
-        total("input_tokens"),
-        total("output_tokens"),
-        total("cost"),
+        _total([usage.input_tokens for usage in usages]),
+        _total([usage.output_tokens for usage in usages]),
+        _total([usage.cost for usage in usages]),
         sum(report.usage.cached for report in reports.values()),
         len(skipped),
         sum(pass_.pairs for pass_ in skipped),
-        units=total("units"),
+        units=_total([usage.units for usage in usages]),
     )
+
+
+def _total(numbers: Sequence[N | None]) -> N | None:
+    """The sum; None if there are no numbers, or if one is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known and len(known) == len(numbers) else None
 
 
 def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
@@ -351,19 +359,22 @@ def largest_changes(
 
     def change(query: str) -> Change:
         texts = {str(item.id): item.text for item in reversed(candidates[query])}
-        lists = list(before.run.get(query, {})), list(run.get(query, {}))
+        documents_before = list(before.run.get(query, {}))
+        documents_after = list(run.get(query, {}))
         relevance = suite.qrels[query]
         return Change(
             query,
             suite.queries[query],
             old[query],
             new[query],
-            _top(lists[1], lists[0], texts, relevance),
-            _top(lists[0], lists[1], texts, relevance),
+            _top(documents_after, documents_before, texts, relevance),
+            _top(documents_before, documents_after, texts, relevance),
         )
 
-    gained = sorted((query for query in deltas if deltas[query] > TIE), key=lambda q: -deltas[q])
-    lost = sorted((query for query in deltas if deltas[query] < -TIE), key=deltas.__getitem__)
+    by_change = sorted(deltas, key=deltas.__getitem__)
+    lost = [query for query in by_change if deltas[query] < -TIE]
+    best_first = sorted(deltas, key=deltas.__getitem__, reverse=True)
+    gained = [query for query in best_first if deltas[query] > TIE]
     return tuple(map(change, gained[:_QUERIES])), tuple(map(change, lost[:_QUERIES]))
 
 

@@ -305,8 +305,10 @@ class ComparisonData:
     def __repr__(self) -> str:
         measure = self.measures[0] if self.measures else ""
         means = [f"{name} {mean:.4f}" for name, mean in self.means(measure).items()]
-        shown = ", ".join([*means[:_SHOWN], *(["…"] if len(means) > _SHOWN else [])])
-        parts = [f"{measure} of {shown}"] if means else []
+        shown = means[:_SHOWN]
+        if len(means) > _SHOWN:
+            shown.append("…")
+        parts = [f"{measure} of {', '.join(shown)}"] if means else []
         others = {"not measured": self.not_measured, "not run": self.not_run}
         parts += [f"{len(results):,} {status}" for status, results in others.items() if results]
         queries = counted(len(self.queries), "query", "queries")

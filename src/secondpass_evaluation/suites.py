@@ -76,12 +76,13 @@ class Suite:
             text = excerpt(self.queries[query], None, TEXT_LENGTH)
             relevant = sum(grade > 0 for grade in grades)
             rows.append((len(grades), relevant, count, clean(query), text))
-        return block(
-            "suite",
+        parts = [
             paragraph(repr(self), *(f"Note: {note}" for note in self.notes)),
             table(["judged", "relevant", "candidates", "id", "query"], rows, texts=2),
-            *([paragraph(f"and {more:,} more")] if more else []),
-        )
+        ]
+        if more:
+            parts.append(paragraph(f"and {more:,} more"))
+        return block("suite", *parts)
 
 
 def make_suite(

@@ -88,6 +88,23 @@ def test_a_parameter_of_calls_is_written_and_can_be_assigned(
     ] or value is (adapter.name == "haystack")
 
 
+@needs("parameters")
+@pytest.mark.parametrize(("name", "value"), CALLS)
+def test_none_leaves_a_parameter_of_calls_to_the_configuration(
+    adapter: Any, name: str, value: Any
+) -> None:
+    component = adapter.make("lexical", **{name: value})
+    setattr(component, adapter.names[name], None)
+    assert adapter.save(component) == adapter.save(adapter.make("lexical"))
+    documents = numbered(adapter, 1, 2, 3, 4, 5, ids="abcda")
+    results = [
+        adapter.run(one, first(adapter), "3", documents)[0]
+        for one in (component, adapter.make("lexical"))
+    ]
+    plain = [[adapter.carried(one) for one in ranked] for ranked in results]
+    assert plain[0] == plain[1]
+
+
 TWICE = [
     # a parameter, its value, and a mapping that has its setting
     ("top_k", 3, {"top_k": 3}),

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from contract import QUERY, Numbers, first, needs, numbered, places, quiet
-from secondpass import MissingExtraError, NotSerializableError, Reranker
+from secondpass import Limits, MissingExtraError, NotSerializableError, Reranker
 from secondpass.config import preset_names
+from secondpass.extend import Cascade, LostInTheMiddle
 
 KEY = "sk-secret-0123456789"
 TIERS = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
@@ -122,7 +123,44 @@ def test_copying_and_saving_load_no_model(adapter: Any, tmp_path: Path) -> None:
         assert adapter.core(one).method.scorer.engine is None
 
 
+@needs("saving")
+def test_variables_and_files_are_saved_by_name(
+    adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("{method: lexical, depth: 4}")
+    monkeypatch.setenv("THE_DEPTH", "4")
+    variable = {"method": "lexical", "depth": {"env": "THE_DEPTH"}}
+    saved = [adapter.save(adapter.make(passed, top_k=2)) for passed in (file, variable)]
+    file.write_text("{method: lexical, depth: 5}")
+    monkeypatch.setenv("THE_DEPTH", "5")
+    for text in saved:
+        loaded = adapter.load(text)
+        assert adapter.core(loaded).depth == 5
+        assert adapter.save(loaded) == text
+
+
+@needs("saving")
+def test_objects_in_a_mapping_are_saved_by_their_names(adapter: Any) -> None:
+    config = {
+        "method": Cascade(["lexical", {"type": "lexical", "depth": 9}]),
+        "order": LostInTheMiddle(),
+        "limits": Limits(deadline=5),
+        "fallback": [{"type": "lexical"}],
+    }
+    component = adapter.make(config)
+    text = adapter.save(component)
+    assert adapter.core(adapter.load(text)).to_config() == adapter.core(component).to_config()
+    assert all(f'"{name}"' in text for name in ("cascade", "lost_in_the_middle", "deadline"))
+
+
 IN_A_MAPPING: dict[str, Callable[[], Any]] = {
+    "options": lambda: {
+        "method": {"type": "graded", "llm": {**LLM, "options": {"extra_headers": {"Token": KEY}}}}
+    },
+    "an address": lambda: {
+        "method": {"type": "graded", "llm": {**LLM, "base_url": f"https://host/v1?api_key={KEY}"}}
+    },
     "an API": lambda: {
         "method": {"type": "endpoint", "api": "cohere", "model": "m", "api_key": KEY}
     },

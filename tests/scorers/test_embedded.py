@@ -147,7 +147,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
         return [0.5] * len(matches)
 
     monkeypatch.setattr(scorer._engine.get(scorer._load), "score_until", read)
-    for module in ("embedded", "embedding"):
+    for module in ("embedded", "embedding.scorer"):
         monkeypatch.setattr(f"secondpass.scorers.{module}.list_scores", score)
     monkeypatch.setattr("secondpass.scorers.embedding.scorer.time.monotonic", lambda: now[0])
     yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))

@@ -17,8 +17,14 @@ _TIMEOUT = 60.0
 class FrameworkLLM:
     """Base class of language models that wrap a framework's model object.
 
-    ``timeout`` is in seconds, of one answer; ``used`` are those interfaces of the object that have
-    been used: ``sync``, ``async``.
+    A derived class has a ``name``, and an asynchronous ``complete(prompt)`` that calls the object
+    by :meth:`call` and returns a :func:`completion`.
+
+    Args:
+        timeout: seconds that one answer may take.
+
+    Attributes:
+        used: the interfaces of the object that have been used: ``sync``, ``async``.
     """
 
     def __init__(self, timeout: float = _TIMEOUT) -> None:

@@ -1,8 +1,8 @@
 """The prompts of a reranker's methods by name, for frameworks that show and change prompts.
 
 A method that asks a language model has three: ``system_prompt``, ``user_prompt`` and
-``instruction_prompt``, which is part of the user prompt. The names of those of a cascade's stages
-and of fallbacks begin with ``stage_0_``, ``fallback_0_`` and so on.
+``instruction_prompt``, which is part of the user prompt. For the stages of a cascade and for
+fallbacks, the names begin with ``stage_0_``, ``fallback_0_`` and so on.
 """
 
 from __future__ import annotations

@@ -38,6 +38,13 @@ def shortened(
 
     Of merged neighbours there is the best. The report of the ranking says what was left out by
     ``max_tokens``, as ``repeated``, and without a text (``no_text``).
+
+    Args:
+        ranking: of candidates with the metadata of the documents.
+        max_tokens: number of tokens that the texts may have together.
+        count: returns the tokens of a text, or their number; None takes an estimate.
+        neighbours: metadata keys with the document that a candidate is a part of, and with the
+            place in characters where it begins there.
     """
     packed = ranking.pack(max_tokens, count=count, neighbours=neighbours, numbered=False)
     items = {item.position: item for item in ranking}

@@ -51,7 +51,12 @@ class Auth:
     google: Annotated[str, MinLen(1)] | None = None
 
     def __post_init__(self) -> None:
-        ways = {name: getattr(self, name) for name in ("header", "query", "sigv4", "google")}
+        ways = {
+            "header": self.header,
+            "query": self.query,
+            "sigv4": self.sigv4,
+            "google": self.google,
+        }
         names = [name for name, value in ways.items() if value is not None]
         if len(names) > 1:
             raise ConfigurationError(f"{', '.join(names)}: give one of them")
@@ -69,7 +74,9 @@ class Auth:
     @property
     def extra(self) -> str:
         """The extra of secondpass that installs the packages it needs."""
-        return "aws" if self.sigv4 else "google-auth" if self.google else "remote"
+        if self.sigv4:
+            return "aws"
+        return "google-auth" if self.google else "remote"
 
 
 def check_headers(headers: Mapping[str, str], setting: str) -> None:

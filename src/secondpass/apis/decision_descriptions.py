@@ -162,14 +162,12 @@ class DecisionApi(Api):
             raise ConfigurationError([Problem(("request",), message)])
         if self.yes_no is None and self.graded is None:
             raise ConfigurationError("yes_no, graded: give at least one of them")
-        states = {"query", "instruction", *OF_STATE}
-        for name, template, each in (
-            ("each", self.each, ()),
-            ("together", self.together, OF_STATE),
-        ):
-            if template is not None:
-                needed = {"query", "document", *({"id"} if each else ())}
-                _check(template, states - {"id"} | needed, each, needed, name)
+        if self.each is not None:
+            needed = {"query", "document"}
+            _check(self.each, {*needed, "instruction"}, (), needed, "each")
+        if self.together is not None:
+            needed = {"query", "document", "id"}
+            _check(self.together, {*needed, "instruction"}, OF_STATE, needed, "together")
         if self.each is None and self.together is None and self.needs_state:
             raise ConfigurationError("each, together: give at least one of them, for '$state'")
         self._check()
@@ -184,14 +182,18 @@ class DecisionApi(Api):
         """Whether a request needs the name of a model."""
         return "model" in self.placeholders
 
+    def state_of(self, layout: Layout) -> Mapping[str, Any] | None:
+        """The template of the state in a layout; None if the API does not have it."""
+        return self.each if layout == "each" else self.together
+
     def takes_instruction(self, layout: Layout) -> bool:
         """Whether the state of a layout has a place for the instruction of a call."""
-        state = getattr(self, layout) or {}
-        text = "state_text" in self.placeholders
-        return text or "instruction" in api_template.placeholders(state)
+        if "state_text" in self.placeholders:
+            return True
+        return "instruction" in api_template.placeholders(self.state_of(layout) or {})
 
     def renamed(self, names: Mapping[str, str]) -> DecisionApi:
-        """The same API with other names of fields, in requests and responses.
+        """A copy with other names of fields, in requests and responses.
 
         Raises:
             ConfigurationError: there is no field of a name, or two would have the same.
@@ -215,13 +217,10 @@ class DecisionApi(Api):
 
 
 _TEMPLATES = frozenset({"request", "each", "together", "question"})
-_PLACES = frozenset(
-    {
-        *("answers", "answer_id", "answer_type", "blocked", "optional"),
-        *("usage_tokens", "usage_units", "usage_output_tokens"),
-        *("probability", "probabilities", "level"),
-    }
-)
+_PLACES_OF_API = frozenset({"answers", "answer_id", "answer_type", "blocked", "optional"})
+_PLACES_OF_USAGE = frozenset({"usage_tokens", "usage_units", "usage_output_tokens"})
+_PLACES_OF_QUESTION = frozenset({"probability", "probabilities", "level"})
+_PLACES = _PLACES_OF_API | _PLACES_OF_USAGE | _PLACES_OF_QUESTION
 """Fields of a description, and of its questions, that are names or places of fields."""
 
 
@@ -251,10 +250,12 @@ def _renamed(part: Any, rename: Callable[[str], str]) -> Any:
 
 
 def _renamed_place(place: Any, rename: Callable[[str], str]) -> Any:
-    """The same for a place, several, or None."""
+    """A place with ``rename`` applied to each of its names; or several places; or None."""
     if isinstance(place, str):
         return ".".join(map(rename, place.split(".")))
-    return place and [_renamed_place(one, rename) for one in place]
+    if not place:
+        return place
+    return [_renamed_place(one, rename) for one in place]
 
 
 def _check(

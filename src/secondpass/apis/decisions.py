@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.apis import template as api_template
@@ -110,30 +110,44 @@ def _by_id(
     if api.answer_id is None:
         if not isinstance(answers, dict):
             raise ReplyError("it has no object of answers", "bad_response")
-        named = [*answers.items()]
-        twice = answers.doubled if isinstance(answers, Ambiguous) else frozenset()
-    else:
-        if not isinstance(answers, list):
-            raise ReplyError("it has no list of answers", "bad_response")
-        named = [(lookup(answer, api.answer_id), answer) for answer in answers]
-        if len(named) == len(ids):
-            # By their order; one that names another question contradicts it.
-            in_order = [
-                answer if stated in (None, name) else None
-                for name, (stated, answer) in zip(ids, named, strict=True)
-            ]
-            return dict(enumerate(in_order)), 0, set()
-        if not all(isinstance(stated, str) for stated, _ in named):
-            message = f"it has {counted(len(answers), 'answer')} to {counted(len(ids), 'question')}"
-            raise ReplyError(message, "bad_response")
-        counts = Counter(stated for stated, _ in named)
-        twice = frozenset(stated for stated, count in counts.items() if count > 1)
+        doubled = answers.doubled if isinstance(answers, Ambiguous) else frozenset()
+        return _by_place([*answers.items()], doubled, ids)
+    if not isinstance(answers, list):
+        raise ReplyError("it has no list of answers", "bad_response")
+    named = [(lookup(answer, api.answer_id), answer) for answer in answers]
+    if len(named) == len(ids):
+        return _in_order(named, ids), 0, set()
+    if not all(isinstance(stated, str) for stated, _ in named):
+        message = f"it has {counted(len(answers), 'answer')} to {counted(len(ids), 'question')}"
+        raise ReplyError(message, "bad_response")
+    counts = Counter(stated for stated, _ in named)
+    return _by_place(named, {stated for stated, count in counts.items() if count > 1}, ids)
+
+
+def _in_order(named: Sequence[tuple[Any, Any]], ids: Sequence[str]) -> dict[int, Any]:
+    """The answers in the order of the questions, each with the id that it states.
+
+    One that names another question contradicts the order, so it is None.
+    """
+    answers: dict[int, Any] = {}
+    for place, (name, (stated, answer)) in enumerate(zip(ids, named, strict=True)):
+        answers[place] = answer if stated is None or stated == name else None
+    return answers
+
+
+def _by_place(
+    named: Sequence[tuple[str, Any]], doubled: Set[str], ids: Sequence[str]
+) -> tuple[dict[int, Any], int, set[int]]:
+    """What :func:`_by_id` returns, of answers with the ids that they state."""
     places = {name: place for place, name in enumerate(ids)}
-    by_place = {
-        places[name]: answer for name, answer in named if name in places and name not in twice
-    }
-    unknown = sum(name not in places for name, _ in named)
-    return by_place, unknown, {places[name] for name in twice if name in places}
+    answers: dict[int, Any] = {}
+    unknown = 0
+    for name, answer in named:
+        if name not in places:
+            unknown += 1
+        elif name not in doubled:
+            answers[places[name]] = answer
+    return answers, unknown, {places[name] for name in doubled if name in places}
 
 
 def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
@@ -170,11 +184,7 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
     if stated is None:
         raise _UnusableError(f"{question.probabilities!r} is null or missing")
     if question.level is not None and isinstance(stated, list):
-        rows = [(lookup(row, question.level), lookup(row, question.probability)) for row in stated]
-        clear = all(isinstance(label, str) for label, _ in rows) and not any(
-            isinstance(row, Ambiguous) for row in stated
-        )
-        stated = dict(rows) if clear and len({label for label, _ in rows}) == len(rows) else None
+        stated = _by_level(stated, question.level, question.probability)
     expected = [str(level) for level in range(levels)]
     is_clear = isinstance(stated, dict) and not isinstance(stated, Ambiguous)
     if not is_clear or stated.keys() != set(expected):
@@ -188,6 +198,17 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
         probabilities.append(probability)
     if abs(math.fsum(probabilities) - 1) > _ROUNDING * levels:
         raise _UnusableError("the probabilities of the levels do not sum to 1")
+    return probabilities
+
+
+def _by_level(rows: Sequence[Any], level: str, probability: str) -> dict[str, Any] | None:
+    """The probabilities in rows, by level; None if a row names none, or what another names."""
+    probabilities: dict[str, Any] = {}
+    for row in rows:
+        label = lookup(row, level)
+        if isinstance(row, Ambiguous) or not isinstance(label, str) or label in probabilities:
+            return None
+        probabilities[label] = lookup(row, probability)
     return probabilities
 
 
@@ -301,7 +322,7 @@ class Decisions(ApiMethod[DecisionApi]):
         asked = api.graded if self.question == "graded" else api.yes_no
         if asked is None:
             raise ConfigurationError(f"question: {self.question!r} is not supported by this API")
-        if api.needs_state and getattr(api, self._layout) is None:
+        if api.needs_state and api.state_of(self._layout) is None:
             raise ConfigurationError(f"layout: {self._layout!r} is not supported by this API")
         self._asked: YesNo | Grades = asked
         self._levels = self.levels or (_LEVELS if isinstance(asked, Grades) else ())
@@ -318,9 +339,11 @@ class Decisions(ApiMethod[DecisionApi]):
         if together and _DOCUMENT not in self._instructions:
             message = f"must contain {_DOCUMENT}: ids of questions are not shown to the model"
             raise ConfigurationError([Problem(("instructions",), message)])
-        if self.batch_size is not None and self.batch_size > (api.max_questions if together else 1):
-            limit = f"{api.max_questions} at most" if together else "1 in the layout 'each'"
-            raise ConfigurationError(f"batch_size: must be {limit}")
+        size = self.batch_size or 1
+        if not together and size > 1:
+            raise ConfigurationError("batch_size: must be 1 in the layout 'each'")
+        if size > api.max_questions:
+            raise ConfigurationError(f"batch_size: must be {api.max_questions} at most")
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -374,7 +397,9 @@ class Decisions(ApiMethod[DecisionApi]):
         alone = self._layout == "each"
         document = "the document" if alone else f"the document with the id {name}"
         asked = self._instructions.replace(_DOCUMENT, document)
-        no, yes = self._levels if isinstance(self._asked, YesNo) and self._levels else (None, None)
+        no = yes = None
+        if isinstance(self._asked, YesNo) and self._levels:
+            no, yes = self._levels
         values = {"id": name, "instructions": asked, "no": no, "yes": yes}
         levels = [{"level": text, "index": str(number)} for number, text in enumerate(self._levels)]
         return api_template.fill(self._asked.question, values, levels, OF_LEVELS)

@@ -87,12 +87,6 @@ class Endpoint(ApiMethod[RerankApi]):
         self.document_tokens = document_tokens
         self.spans = spans
         described = APIS.resolve(api)
-        unsupported = {
-            "raw_scores": raw_scores and not described.raw_scores,
-            "document_tokens": document_tokens is not None
-            and "document_tokens" not in described.placeholders,
-            "spans": spans and described.spans is None,
-        }
         self._describe(
             api,
             described,
@@ -106,13 +100,22 @@ class Endpoint(ApiMethod[RerankApi]):
             prices=built(prices),
             options=options,
         )
-        if wrong := [name for name, missing in unsupported.items() if missing]:
-            raise ConfigurationError(f"{wrong[0]}: is not supported by {self._about!r}")
+        if raw_scores and not described.raw_scores:
+            raise self._unsupported("raw_scores")
+        if document_tokens is not None and "document_tokens" not in described.placeholders:
+            raise self._unsupported("document_tokens")
+        if spans and described.spans is None:
+            raise self._unsupported("spans")
+
+    def _unsupported(self, setting: str) -> ConfigurationError:
+        return ConfigurationError(f"{setting}: is not supported by {self._about!r}")
 
     @property
     def score_kind(self) -> ScoreKind:
         """What its scores mean."""
-        return self.scores or ("logit" if self.raw_scores else self._api.score_kind)
+        if self.scores is not None:
+            return self.scores
+        return "logit" if self.raw_scores else self._api.score_kind
 
     @property
     def takes_instruction(self) -> bool:
@@ -132,12 +135,12 @@ class Endpoint(ApiMethod[RerankApi]):
                 "scores_read_as_logits",
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
-        within = {
-            part: answer
-            if answer.value is None
-            else replace(answer, value=wire.clipped(answer.value, kind))
-            for part, answer in answers.items()
-        }
+        within: dict[range, Answer[ResponseScores]] = {}
+        for part, answer in answers.items():
+            if answer.value is None:
+                within[part] = answer
+            else:
+                within[part] = replace(answer, value=wire.clipped(answer.value, kind))
         spans = wire.spans_of(answers, len(task.texts), issues) if self.spans else None
         judgement = replace(super()._judgement(task, within, issues), spans=spans)
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
@@ -165,7 +168,9 @@ class Endpoint(ApiMethod[RerankApi]):
 
     @property
     def _optional(self) -> Sequence[str]:
-        return [*self._api.optional, *(self._api.span_members if self.spans else [])]
+        if self.spans:
+            return [*self._api.optional, *self._api.span_members]
+        return self._api.optional
 
     def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
         query, instruction = request.query, request.instruction

@@ -89,15 +89,33 @@ class ApiMethod(Client[Pairs], Generic[A]):
     _api: A
 
     def _describe(
-        self, api: Any, description: A, template: Mapping[str, Any], **settings: Any
+        self,
+        api: Any,
+        description: A,
+        template: Mapping[str, Any],
+        *,
+        model: str | None,
+        base_url: str | None,
+        path: str | None,
+        api_key: Any,
+        api_key_env: Any,
+        timeout: float,
+        prices: Prices | None,
+        options: Mapping[str, Any] | None,
     ) -> None:
         """Check and keep the settings that all of them have; ``description`` is what ``api`` names.
 
         ``options`` cannot replace the texts of the template of the request.
         """
-        for name, value in settings.items():
-            setattr(self, name, value)
         self.api = api
+        self.model = model
+        self.base_url = base_url
+        self.path = path
+        self.api_key = api_key
+        self.api_key_env = api_key_env
+        self.timeout = timeout
+        self.prices = prices
+        self.options = options
         self.url = description.url or ""
         self.key_variables = tuple(description.key_variables)
         self._api = description
@@ -120,7 +138,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
         if wrong := [problem.under(("options",)) for problem in problems]:
             raise ConfigurationError(wrong)
         occupied = api_template.occupied(template, options, self._fixed)
-        if occupied := [*occupied, *({"model"} & options.keys())]:
+        if "model" in options:
+            occupied.append("model")
+        if occupied:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
         self._prepare()
 
@@ -418,39 +438,53 @@ class ApiMethod(Client[Pairs], Generic[A]):
         without: Sequence[str],
     ) -> None:
         """Remember what the server accepts, and raise the error that has the request sent again."""
-        count = len(request.documents)
         if response.status in {400, 413, 422}:
-            limit = api_batches.batch_limit(response.text)
-            if limit is not None and 0 < limit < count:
-                self._remember(_DOCUMENTS, limit)
-                message = f"the server accepts {limit} documents per request {response.source}"
-                raise LLMError(message, BATCH_TOO_LARGE)
-            tokens = api_batches.token_limit(response.text)
-            if tokens is not None and count > 1:
-                estimate = self._estimate(request.query, request.instruction)
-                size = sum(map(estimate, request.documents))
-                self._remember(_TOKENS, _LEARNED_SHARE * size * tokens[0] / tokens[1])
-                message = f"the server accepts {tokens[0]} tokens per request {response.source}"
-                raise LLMError(message, BATCH_TOO_LARGE)
+            self._learn_size(response, request)
+        # A server that shows the whole request blames no member of it.
+        shows_request = all(map(response.blames, self._api.text_members))
         sent = [name for name in self._optional if name in body and name not in without]
         rejected = [name for name in sent if response.blames(name)]
-        texts = self._api.text_members
-        repeated = all(map(response.blames, texts))  # the server shows the request
-        if rejected and not repeated:
+        if rejected and not shows_request:
             for name in rejected:
                 self._remember(name)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
-        refusal = response.error()
-        long = response.names_length or any(len(text) > LONG for text in request.documents)
-        is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
-        is_unknown = is_unknown and response.status in {400, 413, 422}
-        others = body.keys() - {*texts}
-        if count > 1 and is_unknown and not api_batches.blames_form(response, texts, others):
-            refused = api_batches.BatchRefusedError(refusal.message, refusal.code)
+        if len(request.documents) > 1 and self._may_be_too_large(response, request, body):
+            error = response.error()
+            refused = api_batches.BatchRefusedError(error.message, error.code)
             refused.form = _form_of(body)
             if self._known(refused.form) is None:
                 raise refused
+
+    def _learn_size(self, response: ErrorResponse, request: Pairs) -> None:
+        """Remember the documents or tokens per request that a server states; then raise that."""
+        count = len(request.documents)
+        limit = api_batches.batch_limit(response.text)
+        if limit is not None and 0 < limit < count:
+            self._remember(_DOCUMENTS, limit)
+            message = f"the server accepts {limit} documents per request {response.source}"
+            raise LLMError(message, BATCH_TOO_LARGE)
+        tokens = api_batches.token_limit(response.text)
+        if tokens is not None and count > 1:
+            allowed, actual = tokens
+            estimate = self._estimate(request.query, request.instruction)
+            estimated = sum(map(estimate, request.documents))
+            self._remember(_TOKENS, _LEARNED_SHARE * estimated * allowed / actual)
+            message = f"the server accepts {allowed} tokens per request {response.source}"
+            raise LLMError(message, BATCH_TOO_LARGE)
+
+    def _may_be_too_large(
+        self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]
+    ) -> bool:
+        """Whether a request was refused for no known reason, which may be its size."""
+        texts = self._api.text_members
+        if response.status == 413:
+            is_long = any(len(text) > LONG for text in request.documents)
+            is_unknown = not response.names_length and not is_long
+        else:
+            is_unknown = response.status in {400, 422} and response.error().code == "bad_request"
+        others = body.keys() - {*texts}
+        return is_unknown and not api_batches.blames_form(response, texts, others)
 
 
 def _form_of(body: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def misplaced(
 ) -> Iterator[Problem]:
     """What no template may have: values that JSON has not, and placeholders that have no value.
 
-    ``known`` are the placeholders that have one; those of ``each`` have it for each repetition.
+    ``known`` are the placeholders that have a value; ``each`` those with one for each repetition.
     """
     if (size := yaml_text.too_large(template)) is not None:
         yield Problem((), size)
@@ -115,7 +115,7 @@ def filled(
     documents: Sequence[str],
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The JSON object of a request; ``values`` are those of the other placeholders."""
+    """The JSON object of a request; ``values`` has the values of the other placeholders."""
     whole = {
         **values,
         "documents": list(documents),
@@ -134,8 +134,8 @@ def fill(
 ) -> dict[str, Any]:
     """The JSON object that a template describes; ``{}`` if no member has a value.
 
-    ``values`` are those of the placeholders, None for no value; ``items`` those of the placeholders
-    of ``each``, for each repetition.
+    ``values`` has the values of the placeholders, None for no value. ``items`` has, for each
+    repetition, the values of the placeholders in ``each``.
     """
     result = _filled(template, values, items, frozenset(each))
     return {} if result is _ABSENT else result
@@ -221,13 +221,7 @@ def _filled(
 ) -> Any:
     """The value that a part of a template describes; ``_ABSENT`` if it has none."""
     if isinstance(template, Mapping):
-        if [*template] == [_KEY]:
-            members = [{**values, **item} for item in (items if "id" not in values else [{}])]
-            part = template[_KEY]
-            return {member["id"]: _filled(part, member, (), each) for member in members}
-        parts = {key: _filled(part, values, items, each) for key, part in template.items()}
-        kept = {key: part for key, part in parts.items() if part is not _ABSENT}
-        return _ABSENT if parts and not kept else kept
+        return _filled_object(template, values, items, each)
     if isinstance(template, list | tuple):
         if len(template) == 1 and placeholders(template) & each - values.keys():
             return [_filled(template[0], {**values, **item}, (), each) for item in items]
@@ -238,3 +232,19 @@ def _filled(
         return _ABSENT if value is None else value
     is_escaped = isinstance(template, str) and template.startswith("$$")
     return template[1:] if is_escaped else template
+
+
+def _filled_object(
+    template: Mapping[str, Any],
+    values: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]],
+    each: Set[str],
+) -> Any:
+    if [*template] == [_KEY]:
+        part = template[_KEY]
+        if "id" in values:  # within a repetition
+            return {values["id"]: _filled(part, values, (), each)}
+        return {item["id"]: _filled(part, {**values, **item}, (), each) for item in items}
+    parts = {key: _filled(part, values, items, each) for key, part in template.items()}
+    kept = {key: part for key, part in parts.items() if part is not _ABSENT}
+    return _ABSENT if parts and not kept else kept

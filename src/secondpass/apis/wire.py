@@ -92,7 +92,8 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
     """
     base, _, query = (base_url or api.url or "").partition("?")
     base = base.rstrip("/")
-    if named := path or api.path:
+    named = path or api.path
+    if named:
         named = "/" + named.replace("$model", quote(model or "", safe="/")).lstrip("/")
         version = _VERSION.match(named)
         if path is None and _is_whole(base, named):
@@ -100,7 +101,9 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
         elif version and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
             base = base.removesuffix(version[0])
         base += named
-    return f"{base}{'&' if '?' in base else '?'}{query}" if query else base
+    if not query:
+        return base
+    return f"{base}&{query}" if "?" in base else f"{base}?{query}"
 
 
 _VERSION = re.compile(r"/v\d+(?=/)")
@@ -133,48 +136,73 @@ def read_scores(
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
     """
     count, rows = len(texts), _rows(body, api)
-    by_string = "id" in api.placeholders
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
     if api.index is None and len(rows) != count:
         results = counted(len(rows), "result")
         raise ReplyError(f"it has {results} for {counted(count, 'document')}")
+    indices = _indices_of_rows(rows, api, count)
+    bounds = range_of(kind)
     values: list[float | None] = [None] * count
     refused: set[int] = set()
-    unknown = 0
-    indices: set[int | None] = set()
     outside: list[float] = []
-    usable: list[tuple[int, Any]] = []
-    bounds = range_of(kind)
-    for place, row in enumerate(rows):
-        stated = place if api.index is None else lookup(row, api.index)
-        index = _from_string(stated, count) if by_string else stated
-        if type(index) is not int or not 0 <= index < count:
-            unknown += 1
-            if (number := _as_integer(stated)) in {-1, count}:
-                indices.add(number)
+    usable: list[tuple[int, Any]] = []  # rows with a score, by the index of their document
+    for index, row in zip(indices, rows, strict=True):
+        if index is None:
             continue
-        indices.add(index)
         score = to_float(row if api.score is None else lookup(row, api.score))
         if score is None or not math.isfinite(score):
             refused.add(index)
             continue
-        if values[index] not in {None, score}:
+        if values[index] is not None and values[index] != score:
             refused.add(index)
         values[index] = score
         if in_range(score, bounds) is None:
             outside.append(score)
         usable.append((index, row))
-    if (count in indices and 0 not in indices) or (-1 in indices and count - 1 not in indices):
-        raise ReplyError("its indices do not count from 0")
     for index in refused:
         values[index] = None
     if not outside and all(value is None for value in values):
         raise ReplyError("it has no usable score")
-    read = tuple(values), tuple(sorted(refused)), unknown, False, (), tuple(outside)
+    scores = ResponseScores(
+        tuple(values), tuple(sorted(refused)), indices.count(None), outside=tuple(outside)
+    )
     if spans is None:
-        return ResponseScores(*read)
-    return SpanScores(*read, *best_spans(usable, refused, spans, texts, bounds))
+        return scores
+    best, wrong = best_spans(usable, refused, spans, texts, bounds)
+    return SpanScores(
+        scores.values,
+        scores.refused,
+        scores.unknown,
+        outside=scores.outside,
+        spans=best,
+        wrong_spans=wrong,
+    )
+
+
+def _indices_of_rows(rows: Sequence[Any], api: RerankApi, count: int) -> list[int | None]:
+    """The index of the document that each row is about; None for one that was not sent.
+
+    Raises:
+        ReplyError: the indices seem to count from 1, or from -1.
+    """
+    if api.index is None:  # there is a row for each document
+        return [*range(count)]
+    stated = [lookup(row, api.index) for row in rows]
+    indices: list[int | None] = []
+    others: set[int | None] = set()  # indices of no document, as far as they are whole numbers
+    for item in stated:
+        index = _from_string(item, count) if "id" in api.placeholders else item
+        if type(index) is int and 0 <= index < count:
+            indices.append(index)
+        else:
+            indices.append(None)
+            others.add(_as_integer(item))
+    counts_from_1 = count in others and 0 not in indices
+    counts_from_minus_1 = -1 in others and count - 1 not in indices
+    if counts_from_1 or counts_from_minus_1:
+        raise ReplyError("its indices do not count from 0")
+    return indices
 
 
 def _rows(body: Any, api: RerankApi) -> Any:
@@ -209,7 +237,7 @@ def remark(body: Any, api: RerankApi, sent: Sent) -> str:
 
 
 def _missing(rows: Sequence[Any], api: RerankApi) -> list[str]:
-    """Those of the places of score and index at which no row has a value."""
+    """The places of score and index at which no row has a value."""
     places = [place for place in (api.score, api.index) if place is not None]
     return [place for place in places if all(lookup(row, place) is None for row in rows)]
 
@@ -407,10 +435,9 @@ def _best_span(
 
 def _indices(text: str, unit: str) -> dict[int, int]:
     """The index of each character, and of the end of the text, by its offset in this unit."""
-    sizes = (
-        (len(character.encode("utf-8", "replace")) for character in text)
-        if unit == "bytes"
-        else (2 if character > "\uffff" else 1 for character in text)
-    )
+    if unit == "bytes":
+        sizes = [len(character.encode("utf-8", "replace")) for character in text]
+    else:  # code units of UTF-16
+        sizes = [2 if character > "\uffff" else 1 for character in text]
     offsets = itertools.accumulate(sizes, initial=0)
     return {offset: index for index, offset in enumerate(offsets)}

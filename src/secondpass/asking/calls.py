@@ -98,7 +98,7 @@ def _collect(
     deadline: float | None,
     end: float | None,
 ) -> None:
-    """Call the scorer, which has until ``deadline``, and again until ``end``."""
+    """Call the scorer until ``deadline``; until ``end``, again for what a target left out."""
     generate = getattr(call.scorer, call.member)
     results = generate(list(call.requests), deadline, **call.keywords)
     completed = _add_all(results, collected, call.member)

@@ -92,10 +92,10 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
             cache.forget(service, others)
         await cache.written(ledger)
     rest = iter(answers)
-    return [
-        Answer(values[index]) if index in values else next(rest)
-        for index in range(len(effect.questions))
-    ]
+    all_answers = []
+    for index in range(len(effect.questions)):
+        all_answers.append(Answer(values[index]) if index in values else next(rest))
+    return all_answers
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -137,12 +137,13 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     if sent:
         ledger.add_question_round(ended - started, len(sent))
 
-    return [
-        question.failed(question_deadline_error(ledger, "answered"))
-        if task in pending
-        else task.result()
-        for task, question in zip(tasks, questions, strict=True)
-    ]
+    answers = []
+    for task, question in zip(tasks, questions, strict=True):
+        if task in pending:
+            answers.append(question.failed(question_deadline_error(ledger, "answered")))
+        else:
+            answers.append(task.result())
+    return answers
 
 
 RequestKind: TypeAlias = Literal["first", "retry", "repair"]

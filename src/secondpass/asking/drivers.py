@@ -9,9 +9,10 @@ What a command does, by driver:
     StartQuestions           a task of the portal's loop   a task of the running loop
     WaitForAnswers           a queue that tasks fill       asyncio.wait
 
-All four functions for scorers make their call by the same one of their driver:
+The four functions for scorers differ in what they keep. Where the scorer runs is the same for both
+of a driver:
 
-    the scorer is called     _call_until_deadline          _acall_until_deadline
+    the scorer runs          _call_until_deadline          _acall_until_deadline
     ---------------------    --------------------------    --------------------------------
     without a deadline       in the calling thread         in a thread, when a slot is free
     with a deadline          in a new thread               in a thread, when a slot is free
@@ -100,8 +101,9 @@ def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
     """Run passes in batches, log their issues and return their rankings in the same order."""
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
-        rankings += run(batch)
-        log_issues((ranking.report for ranking in rankings[-len(batch) :]), log_level)
+        results = run(batch)
+        log_issues((ranking.report for ranking in results), log_level)
+        rankings += results
     return rankings
 
 
@@ -112,8 +114,9 @@ async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Rank
     running_loop()
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
-        rankings += await arun(batch)
-        log_issues((ranking.report for ranking in rankings[-len(batch) :]), log_level)
+        results = await arun(batch)
+        log_issues((ranking.report for ranking in results), log_level)
+        rankings += results
     return rankings
 
 

@@ -39,17 +39,17 @@ def planned(
     """What a ranking would take, and the limits that this exceeds; nothing without a task."""
     if task is None:
         return (), ()
-    method, limited = _first_runnable(stages, limits, seconds_per_call)
+    method, limited_ledger = _first_runnable(stages, limits, seconds_per_call)
     unlimited = replace(limits, deadline=None, calls=None, tokens=None, cost=None)
-    free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
+    unlimited_ledger = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
     items = [
         _planned_stage(trial, limits.concurrency, seconds_per_call)
-        for trial in trials(method, task, free)
+        for trial in trials(method, task, unlimited_ledger)
     ]
     whole = CostPlan(len(task.texts), tuple(items)).total
-    exceeded = _exceeded_limits(whole, limited.left())
+    exceeded = _exceeded_limits(whole, limited_ledger.left())
     if limits != unlimited:
-        cut_runs = [trial.run for trial in trials(method, task, limited)]
+        cut_runs = [trial.run for trial in trials(method, task, limited_ledger)]
         items = [
             replace(item, left_out=_left_out(item, run))
             for item, run in zip(items, cut_runs, strict=True)

@@ -200,14 +200,13 @@ class ResponseCache:
 
         In a run that can be resumed, no questions are equal: it asks each of them.
         """
-        indices = range(len(questions))
+        firsts = list(range(len(questions)))
         if len(questions) < 2 or self._store.found_before is not None:
-            return list(indices)
-        keys = self._keys(service, questions, ledger)
+            return firsts
         first_of_key: dict[bytes, int] = {}
-        for index, key in keys.items():
-            first_of_key.setdefault(key, index)
-        return [first_of_key[keys[index]] if index in keys else index for index in indices]
+        for index, key in self._keys(service, questions, ledger).items():
+            firsts[index] = first_of_key.setdefault(key, index)
+        return firsts
 
     def keep(
         self, service: object, question: Question[Any, Any], answer: Answer[Any], ledger: Ledger

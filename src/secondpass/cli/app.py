@@ -51,7 +51,7 @@ The one place of the core that names the packages beside it.
 """
 
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
-"""The same without the groups."""
+"""Module and function of each subcommand, by its name."""
 
 
 class _LazyGroup(CommandGroup):

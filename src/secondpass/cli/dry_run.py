@@ -67,8 +67,9 @@ def _numbers(use: Expected) -> dict[str, Any]:
 
 def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     named = any(systems)
+    headings = ["system", "model"] if named else ["model"]
     table = plain_table(
-        *(["system", "model"] if named else ["model"]),
+        *headings,
         numbers=["calls", "pairs", "tokens in", "tokens out", "cost"],
     )
     rows = [(name, use) for name, uses in systems.items() for use in uses]

@@ -73,7 +73,8 @@ class Resumable:
         for digest in digests:
             self._chain = hashlib.sha256(bytes.fromhex(self._chain) + digest).hexdigest()
             self._read += 1
-            count += self._read <= self.done
+            if self._read <= self.done:
+                count += 1
             if self._read == self.done and self._chain != self._expected:
                 raise self._refused(f"its first {self.done} requests were different")
         return count
@@ -136,11 +137,8 @@ class Resumable:
             raise InputError(f"{self.path}: already exists; {hint}")
         try:
             state = json.loads(self.state.read_text(encoding="utf-8"))
-            made_of, done, size = (
-                dict(state["made_of"]),
-                int(state["requests"]),
-                int(state["bytes"]),
-            )
+            made_of = dict(state["made_of"])
+            done, size = int(state["requests"]), int(state["bytes"])
             self._expected, written = str(state["sha256"]), str(state["written"])
             self.counts.update({str(name): int(count) for name, count in state["counts"].items()})
         except FileNotFoundError:

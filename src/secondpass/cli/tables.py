@@ -69,11 +69,11 @@ class FittedTable:
 
     def _without_empty(self) -> FittedTable:
         """The table without columns of numbers in which no row has one."""
-        kept = [
-            index
-            for index, column in enumerate(self._columns)
-            if not (column.is_number and self._rows) or any(row[index].plain for row in self._rows)
-        ]
+        kept: list[int] = []
+        for index, column in enumerate(self._columns):
+            is_empty = self._rows and not any(row[index].plain for row in self._rows)
+            if not (column.is_number and is_empty):
+                kept.append(index)
         table = FittedTable(spaced=self.spaced)
         table._columns = [self._columns[index] for index in kept]
         table._rows = [tuple(row[index] for index in kept) for row in self._rows]

@@ -18,9 +18,9 @@ def check_callback(name: str, function: object) -> None:
     if not callable(function):
         raise InputError(f"{name}: give a function, not {with_article(type(function).__name__)}")
     call = getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
-    if any(
-        check(item)
-        for check in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-        for item in (function, call)
-    ):
+    if _is_asynchronous(function) or _is_asynchronous(call):
         raise InputError(f"{name}: it is not awaited; give a function without 'async'")
+
+
+def _is_asynchronous(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

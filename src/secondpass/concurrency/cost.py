@@ -66,14 +66,14 @@ class Cost:
         """Count a call that has ended; no effect without pairs, or if it took no time."""
         if not pairs or seconds <= 0:
             return
-        fast = slow = self.seconds(pairs)
-        if self._has_constant:  # which is not known if all calls had other lengths
-            fast, slow = min(fast, self.mean), max(slow, self.mean)
+        shortest = longest = self.seconds(pairs)  # that such a call took before
+        if self._has_constant:  # it is not known if all calls had other lengths
+            shortest, longest = min(shortest, self.mean), max(longest, self.mean)
         self._firsts -= 1
-        if self._firsts >= 0 and fast > seconds * _OUTLIER:
-            self._forget()
+        if self._firsts >= 0 and shortest > seconds * _OUTLIER:
+            self._forget()  # the calls before have waited for a model to load
         elif self.is_known:
-            seconds = min(seconds, slow * _OUTLIER)
+            seconds = min(seconds, longest * _OUTLIER)
         self._calls = self._calls * _MEMORY + 1
         self._pairs = self._pairs * _MEMORY + pairs
         self._seconds = self._seconds * _MEMORY + seconds
@@ -93,6 +93,7 @@ class Cost:
             before * _LONG_MEMORY + value for before, value in zip(self._sums, added, strict=True)
         )
         weight = self._sums[0]
+        # The means of pairs (x), seconds (y), and their products.
         x, y, xx, xy, yy = (value / weight for value in self._sums[1:])
         variance, covariance = xx - x * x, xy - x * y
         if variance < _EQUAL * xx:
@@ -105,4 +106,5 @@ class Cost:
             missed = max(0.0, yy - y * y - rate * covariance)
             error = missed * xx / (variance * independent * y * y)
             share = max(0.0, share - error / share)
-        self._worth = share / (1 - share) * x if share < 1 else math.inf
+        # The constant takes `share` of the seconds of a call with x pairs, and these the rest.
+        self._worth = math.inf if share == 1 else share / (1 - share) * x

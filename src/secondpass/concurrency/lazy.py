@@ -30,7 +30,7 @@ class PerObject(Generic[T]):
         self._lock = fork_lock()
 
     def value(self, owner: object) -> T:
-        """That of an object; a new one for each call if it cannot be referenced weakly."""
+        """The value of an object; a new one for each call if it cannot be referenced weakly."""
         with self._lock:
             if id(owner) not in self._values:
                 value = self._create()
@@ -49,9 +49,9 @@ class Lazy(Generic[T]):
     The function that creates it is passed with each use and not kept: a method of the object that
     has the value would make a cycle, so that a model would live on until a full garbage collection.
 
-    A ModelLoadError is raised again for a minute before the next attempt, one that is final until
-    :meth:`retry`. With ``per_process``, a
-    forked child creates its own value, because threads of the parent's do not exist there.
+    A ModelLoadError is raised again for a minute before the next attempt, and one that is final
+    until :meth:`retry`. With ``per_process``, a forked child creates its own value, because threads
+    of the parent's do not exist there.
     """
 
     def __init__(self, *, per_process: bool = False) -> None:

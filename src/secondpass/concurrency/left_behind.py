@@ -97,10 +97,10 @@ def check_abandoned(owner: object, allowed: int) -> None:
     owner = _owner_of(owner)
     kind = _kind_of(owner)
     owners = [call._owner for call in list(_abandoned) if not call._done]
-    count = sum(item is owner for item in owners)
-    count_of_kind = sum(_kind_of(item) is kind for item in owners)
-    if count >= allowed or count_of_kind >= allowed * _OF_A_KIND:
-        raise AbandonedCallsError(count_of_kind)
+    same_owner = [item for item in owners if item is owner]
+    same_kind = [item for item in owners if _kind_of(item) is kind]
+    if len(same_owner) >= allowed or len(same_kind) >= allowed * _OF_A_KIND:
+        raise AbandonedCallsError(len(same_kind))
 
 
 def _owner_of(function: object) -> object:
@@ -115,7 +115,7 @@ def _kind_of(owner: object) -> object:
 
 
 class Call(Abandonable[T]):
-    """One that the process waits for before it exits: a moment, or until it ends."""
+    """A call that the process waits for before it exits: a moment, or until it ends."""
 
     def __init__(
         self, function: Callable[[], T], owner: object = None, *, until_it_ends: bool = False

@@ -14,7 +14,7 @@ _CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 """Variables that limit the instruction sets of oneDNN, which OpenVINO and torch use."""
 
 _max_cpus = math.inf
-"""The limit set by :func:`limit_cpus`."""
+"""The limit that :func:`limit_cpus` has set."""
 
 
 def limit_cpus(count: float) -> None:

@@ -46,8 +46,8 @@ class Turns:
         """
         with self._lock:
             if turn.thread is not None:
-                self._running = [one for one in self._running if one.thread != turn.thread]
-                self._waiting = [one for one in self._waiting if one.thread != turn.thread]
+                self._running = [other for other in self._running if other.thread != turn.thread]
+                self._waiting = [other for other in self._waiting if other.thread != turn.thread]
             self._waiting.append(turn)
         self.advance(now)
 
@@ -65,9 +65,9 @@ class Turns:
             self.admission.cost.learn(pairs, seconds)
 
     def advance(self, now: float) -> None:
-        """Begin the turns of those who are next, and end those of others who would be late.
+        """Begin the turns that are next, and end those that would be late.
 
-        Turns of event loops that do not run are not counted: they may never end. Nor are those
+        Turns of event loops that do not run are not counted: they may never end. Nor are turns
         whose call is gone.
         """
         woken = []
@@ -103,8 +103,11 @@ class Turns:
     ) -> None:
         """End a turn, or stop waiting for it.
 
-        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs,
-        ``interrupted`` whether it would have taken longer than that.
+        Args:
+            turn: it.
+            now: the time.
+            scored: whether the scorer has scored its pairs since ``turn.began``.
+            interrupted: whether the scorer was called then, and takes longer than until now.
         """
         with self._lock:
             if turn.state == "running" and self._process == os.getpid():
@@ -145,13 +148,13 @@ class Turn:
 
 
 class Sharing:
-    """What one ranking, which scores a number of pairs, has of a scorer.
+    """The turns that one ranking takes of a scorer, and its claim, which all of them have.
 
     Args:
         scorer: it.
-        pairs: number of the pairs.
+        pairs: number of pairs of the ranking.
         batch_size: maximum number of pairs per call; None for no maximum.
-        first: the same as long as no call of the scorer has ended.
+        first: maximum number of pairs as long as no call of the scorer has ended.
 
     Attributes:
         called: number of pairs of the last call; None if it has had no turn.
@@ -161,7 +164,7 @@ class Sharing:
         self.scorer, self.pairs = scorer, pairs
         self.batch_size, self.first = batch_size, first
         self.turns = turns_of(scorer)
-        self.claim: Claim | None = None  # until the first call
+        self.claim: Claim | None = None  # None until the first call
         self._refused: float | None = None  # seconds that it would have to wait
         self._turn: Turn | None = None  # the last one
 
@@ -210,6 +213,6 @@ class Sharing:
 
 
 HELD: ContextVar[tuple[Turns, ...]] = ContextVar("secondpass_turns", default=())
-"""Those of which the current code runs in a turn."""
+"""The scorers' turns within which the current code runs."""
 
 turns_of = PerObject(Turns).value

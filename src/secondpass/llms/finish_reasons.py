@@ -5,12 +5,14 @@ from __future__ import annotations
 from secondpass.errors import LLMError
 
 _LENGTH = frozenset(
-    [
-        *("length", "model_length"),  # OpenAI and servers of its API; Mistral
-        *("max_tokens", "model_context_window_exceeded"),  # Google; Anthropic
-    ]
+    {
+        "length",  # OpenAI, and servers with its API
+        "model_length",  # Mistral
+        "max_tokens",  # Google, Anthropic
+        "model_context_window_exceeded",  # Anthropic
+    }
 )
-_REFUSED = frozenset(["content_filter", "refusal", "safety"])
+_REFUSED = frozenset({"content_filter", "refusal", "safety"})
 
 
 def is_truncated(reason: object) -> bool:

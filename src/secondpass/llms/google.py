@@ -28,8 +28,10 @@ class GoogleGenAI(Provider):
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     url_variables = ("GOOGLE_GEMINI_BASE_URL",)
     sdk_paths = (
-        *("/v1beta/models/$model:generateContent", "/v1/models/$model:generateContent"),
-        *("/v1beta", "/v1"),
+        "/v1beta/models/$model:generateContent",
+        "/v1/models/$model:generateContent",
+        "/v1beta",
+        "/v1",
     )
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
@@ -65,9 +67,10 @@ class GoogleGenAI(Provider):
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types
 
-        logprobs = {"response_logprobs": True, "logprobs": prompt.logprobs}
-        parameters = {**self._short(prompt), **self._sent()}
-        config = {**(logprobs if prompt.logprobs else {}), **parameters}
+        config: dict[str, Any] = {}
+        if prompt.logprobs:
+            config = {"response_logprobs": True, "logprobs": prompt.logprobs}
+        config |= {**self._short(prompt), **self._sent()}
         if prompt.system:
             config["system_instruction"] = prompt.system
         if form != "text":
@@ -109,12 +112,10 @@ def _logprobs(reported: Any) -> TokenLogprobs | None:
     top = getattr(reported, "top_candidates", None)
     if not chosen or not top or len(chosen) != len(top):
         return None
-    return token_logprobs(
-        [
-            (_entry(token), [_entry(other) for other in alternatives.candidates or []])
-            for token, alternatives in zip(chosen, top, strict=True)
-        ]
-    )
+    rows = []
+    for token, alternatives in zip(chosen, top, strict=True):
+        rows.append((_entry(token), [_entry(other) for other in alternatives.candidates or []]))
+    return token_logprobs(rows)
 
 
 def _shorten(body: Any) -> None:

@@ -89,21 +89,21 @@ class OpenAIChat(Provider):
 def _logprobs(reported: Any) -> TokenLogprobs | None:
     """Those of the reply's tokens; some servers report them as the older Completions API did."""
     if isinstance(content := getattr(reported, "content", None), list):
-        rows = [
-            (_entry(token), [_entry(other) for other in getattr(token, "top_logprobs", None) or []])
-            for token in content
-        ]
+        rows = []
+        for token in content:
+            alternatives = getattr(token, "top_logprobs", None) or []
+            rows.append((_entry(token), [_entry(other) for other in alternatives]))
         return token_logprobs(rows)
-    columns = [getattr(reported, name, None) for name in ("tokens", "token_logprobs")]
+    texts = getattr(reported, "tokens", None)
+    logprobs = getattr(reported, "token_logprobs", None)
     top = getattr(reported, "top_logprobs", None)
-    if not all(isinstance(column, list) for column in (*columns, top)):
+    if not isinstance(texts, list) or not isinstance(logprobs, list) or not isinstance(top, list):
         return None
-    return token_logprobs(
-        [
-            (chosen, list(others.items()) if isinstance(others, Mapping) else [])
-            for chosen, others in zip(zip(*columns, strict=False), top or [], strict=False)
-        ]
-    )
+    rows = []
+    for text, logprob, others in zip(texts, logprobs, top, strict=False):
+        alternatives = list(others.items()) if isinstance(others, Mapping) else []
+        rows.append(((text, logprob), alternatives))
+    return token_logprobs(rows)
 
 
 def _shorten(body: Any) -> None:

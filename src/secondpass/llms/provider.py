@@ -109,8 +109,10 @@ class Provider(Client[Prompt]):
         self.prices = built(prices)
         self.options = options
         self._forms = self.forms if structured == "auto" else (structured,)
-        self._steps = 0, -math.inf
+        self._latest_step = 0, -math.inf
+        """The index of a form, and when the one before it was rejected."""
         self._rejected: dict[str, float] = {}
+        """Parameters that the server rejected, with the time."""
         self._prepare()
 
     # ------------------------------------------------------------------ for subclasses
@@ -139,9 +141,11 @@ class Provider(Client[Prompt]):
         if url is None:
             return None
         base = url.rstrip("/")
-        ends = (path.replace("$model", self.name) for path in self.sdk_paths)
-        end = next(filter(base.endswith, ends), "")
-        return base.removesuffix(end) if end else url
+        for path in self.sdk_paths:
+            end = path.replace("$model", self.name)
+            if base.endswith(end):
+                return base.removesuffix(end)
+        return url
 
     # ------------------------------------------------------------------ requests
 
@@ -200,19 +204,16 @@ class Provider(Client[Prompt]):
         """Stop sending what the response blames, for ten minutes; None if it blames nothing."""
         if response.too_long:
             return None
-        blamed = next(filter(response.blames, {**short, **parameters}), None)
         if request.logprobs and response.blames_logprobs:
-            blamed = _LOGPROBS
-        if blamed is not None:
-            self._rejected[blamed] = time.monotonic()
-            if blamed == _LOGPROBS and request.needs_logprobs:
-                message = f"the server rejected log probabilities {response.source}"
-                return LLMError(message, "logprobs_refused")
-            return _omitted(blamed, response)
+            return self._without_logprobs(request, response)
+        for name in {**short, **parameters}:
+            if response.blames(name):
+                self._rejected[name] = time.monotonic()
+                return _omitted(name, response)
         has_next = request.schema is not None and step + 1 < len(self._forms)
         if has_next and response.blames_format:
             # Concurrent requests that are rejected take the step once.
-            self._steps = max(self._step, step + 1), time.monotonic()
+            self._latest_step = max(self._step, step + 1), time.monotonic()
             return _omitted(self._forms[step], response, "format_refused")
         # Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
         if short and response.status in {400, 422} and response.error().code == "bad_request":
@@ -223,23 +224,34 @@ class Provider(Client[Prompt]):
             return LLMError(f"{message} {response.source}", "parameter_refused", adapted=True)
         return None
 
+    def _without_logprobs(self, request: Prompt, response: ErrorResponse) -> LLMError:
+        self._rejected[_LOGPROBS] = time.monotonic()
+        if request.needs_logprobs:
+            message = f"the server rejected log probabilities {response.source}"
+            return LLMError(message, "logprobs_refused")
+        return _omitted(_LOGPROBS, response)
+
     def _short(self, prompt: Prompt) -> dict[str, int]:
         """The limit of a reply of which only the first token is read; empty for others."""
-        names = set(self.length_names)
-        chosen = self.max_tokens is not None or not names.isdisjoint(self.options or ())
-        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in self._dropped:
+        if not prompt.words or not prompt.logprobs or _SHORT in self._dropped:
+            return {}
+        options = self.options or {}
+        if self.max_tokens is not None or any(name in options for name in self.length_names):
             return {}
         return self._length(_FEW_TOKENS)
 
     def _length(self, limit: T) -> dict[str, T]:
         """The parameter that limits a reply, by the best name that the server did not reject."""
         dropped = self._dropped
-        return dict.fromkeys([name for name in self.length_names if name not in dropped][:1], limit)
+        for name in self.length_names:
+            if name not in dropped:
+                return {name: limit}
+        return {}
 
     @property
     def _step(self) -> int:
         """Index of the form in use."""
-        step, since = self._steps
+        step, since = self._latest_step
         return step if time.monotonic() - since < REMEMBERED_SECONDS else 0
 
     @property
@@ -255,6 +267,7 @@ class Provider(Client[Prompt]):
 
 
 def _omitted(name: str, response: ErrorResponse, code: str = "parameter_refused") -> LLMError:
+    """The error of a request that is sent again without what the server rejected."""
     message = f"the server rejected {name}; further requests omit this {response.source}"
     return LLMError(message, code, adapted=True)
 
@@ -311,8 +324,8 @@ def _merged(chosen: Entry, alternatives: Sequence[Entry]) -> dict[str, float] | 
     """The log probability of each text; None if an entry is invalid."""
     seen: set[tuple[str, float]] = set()
     merged: dict[str, float] = {}
-    listed = any(text == chosen[0] for text, _ in alternatives)
-    for text, value in alternatives if listed else [chosen, *alternatives]:
+    is_listed = any(text == chosen[0] for text, _ in alternatives)
+    for text, value in alternatives if is_listed else [chosen, *alternatives]:
         number = -math.inf if value is None else to_float(value)
         if not isinstance(text, str) or number is None:
             return None
@@ -320,8 +333,9 @@ def _merged(chosen: Entry, alternatives: Sequence[Entry]) -> dict[str, float] | 
             continue
         seen.add((text, number))
         merged[text] = _sum(merged[text], number) if text in merged else number
-    own = merged.pop(chosen[0], None)
-    return None if own is None else {chosen[0]: own, **merged}
+    if chosen[0] not in merged:  # it is impossible
+        return None
+    return {chosen[0]: merged.pop(chosen[0]), **merged}
 
 
 def _sum(first: float, second: float) -> float:

@@ -78,30 +78,34 @@ def _nodes(context: Any) -> list[tuple[str, Any]] | None:
 
     None if the context is a mapping without nodes; a MethodError for another one without nodes.
     """
-    member = _get(context, "nodes")
     is_mapping = isinstance(context, Mapping)
-    if member is None and ("nodes" in context if is_mapping else hasattr(context, "nodes")):
+    has_member = "nodes" in context if is_mapping else hasattr(context, "nodes")
+    member = _get(context, "nodes")
+    if has_member and member is None:
         return []
     for value in (context,) if member is None else (member, context):
-        if isinstance(value, Mapping):
-            keyed = [(_line(key), node) for key, node in value.items()]
-        elif _is_list(value):
-            keyed = [("", node) for node in value]
-        else:
-            continue
-        if all(_is_node(node) for _, node in keyed):
+        keyed = _keyed(value)
+        if keyed is not None and all(_is_node(node) for _, node in keyed):
             return keyed
     if is_mapping:
         return None
-    values = [*context] if _is_list(context) else []
-    wrong = next((value for value in values if not _is_node(value)), None)
-    if values:
-        fields = ", ".join(_NODE_FIELDS)
-        what = f"a mapping, or an object with one of {fields}"
-        message = f"context[{values.index(wrong)}]: a node is {what}; not {kind_of(wrong)}"
-    else:
-        message = f"context: give a string, a list of nodes or a mapping, not {kind_of(context)}"
+    for index, node in enumerate(context if _is_list(context) else ()):
+        if not _is_node(node):
+            fields = ", ".join(_NODE_FIELDS)
+            what = f"a mapping, or an object with one of {fields}"
+            message = f"context[{index}]: a node is {what}; not {kind_of(node)}"
+            raise MethodError(message, "context_failed")
+    message = f"context: give a string, a list of nodes or a mapping, not {kind_of(context)}"
     raise MethodError(message, "context_failed")
+
+
+def _keyed(value: Any) -> list[tuple[str, Any]] | None:
+    """(key, item) for each item of a mapping or a list; None if it is neither."""
+    if isinstance(value, Mapping):
+        return [(_line(key), item) for key, item in value.items()]
+    if _is_list(value):
+        return [("", item) for item in value]
+    return None
 
 
 def _is_list(value: object) -> bool:
@@ -126,6 +130,7 @@ def _is_completed(node: Any) -> bool:
 
 
 def _line(value: Any) -> str:
+    """A value as one line of text."""
     if value is None:
         return ""
     if isinstance(value, set | frozenset):

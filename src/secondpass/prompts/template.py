@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     from annotated_types import Ge
 
 PLACEHOLDERS = frozenset(
-    [
-        *("query", "context", "documents", "count", "lowest", "highest"),
-        *("instruction", "criteria", "guidelines", "reply"),
-    ]
+    {
+        "query",
+        "context",
+        "documents",
+        "count",
+        "lowest",
+        "highest",
+        "instruction",
+        "criteria",
+        "guidelines",
+        "reply",
+    }
 )
+"""Names of what templates can show, in braces."""
 
 SYSTEM = """\
 {role}
@@ -57,9 +66,6 @@ The query again: {query}
 
 _REQUIRED = ("query", "documents", "reply")
 """Without these no model can answer, whatever the method."""
-
-_SET = ("instruction", "criteria", "guidelines", "context")
-"""Settings that have to be shown if they are set."""
 
 _CALL_INSTRUCTION = "For this query, the operator of the search adds what counts as relevant:"
 
@@ -158,8 +164,14 @@ class Prompting:
         if missing := [f"{{{name}}}" for name in _REQUIRED if name not in shown]:
             message = f"has to hold {' and '.join(missing)}, unless system does"
             problems.append(Problem(("user",), message))
-        for name in _SET:
-            if getattr(self, name) and name not in shown:
+        to_be_shown = {
+            "instruction": self.instruction,
+            "criteria": self.criteria,
+            "guidelines": self.guidelines,
+            "context": self.context,
+        }
+        for name, value in to_be_shown.items():
+            if value and name not in shown:
                 message = f"is not shown, as neither user nor system holds {{{name}}}"
                 problems.append(Problem((name,), message))
         if problems:
@@ -167,12 +179,15 @@ class Prompting:
 
     def _shown_names(self) -> frozenset[str] | None:
         """The placeholders of which prompts show the values; None if that is not known."""
-        system = SYSTEM if self.system is None else self.system
-        shown = [_names(system), _names(USER if self.user is None else self.user)]
-        if any(names is not None and "instruction" in names for names in shown):
-            shown.append(_names("" if self.instruction is None else self.instruction))
-        known = [names for names in shown if names is not None]
-        return frozenset().union(*known) if len(known) == len(shown) else None
+        system = _names(SYSTEM if self.system is None else self.system)
+        user = _names(USER if self.user is None else self.user)
+        if system is None or user is None:
+            return None
+        shown = system | user
+        if "instruction" in shown and self.instruction is not None:
+            instruction = _names(self.instruction)
+            return None if instruction is None else shown | instruction
+        return shown
 
     def shown(self, text: str) -> str:
         """The part of a passage that prompts show, at most as long as the settings allow."""
@@ -219,10 +234,11 @@ def fill(template: Template, values: Mapping[str, str]) -> str:
 @functools.lru_cache(maxsize=64)
 def _paragraphs(template: str) -> list[tuple[str, list[str]]]:
     """Each paragraph of a template, with the names of its placeholders."""
-    return [
-        (paragraph, [name for _, name, _, _ in string.Formatter().parse(paragraph) if name])
-        for paragraph in template.split("\n\n")
-    ]
+    paragraphs = []
+    for paragraph in template.split("\n\n"):
+        names = [name for _, name, _, _ in string.Formatter().parse(paragraph) if name]
+        paragraphs.append((paragraph, names))
+    return paragraphs
 
 
 def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:

@@ -108,11 +108,11 @@ class Blend:
             scale: lowest and highest grade, if the scores are grades.
         """
         retrieved, rerank, absent = self.comparable(originals, reranked, scale)
-        outside = [
-            index
-            for index, score in enumerate(originals if self.by_value else ())
-            if score is not None and not 0 <= score <= 1
-        ]
+        outside: list[int] = []
+        if self.by_value:
+            for index, score in enumerate(originals):
+                if score is not None and not 0 <= score <= 1:
+                    outside.append(index)
         weight, rest = self.original, 1 - self.original
         weighted = [None if original is None else original * weight for original in retrieved]
         final = [

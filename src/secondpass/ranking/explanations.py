@@ -94,7 +94,7 @@ class Explanation:
         score_kind: what its scores mean.
         rerank_score: the method's score.
         order_score: what the method orders this list by, if that is another score; else None.
-        stage_scores: those of the stages of a cascade.
+        stage_scores: its scores by the stages of a cascade.
         blend: how the two scores were mixed; None if the final score is the method's alone.
         terms: what was added to its score; None if nothing was.
         final_score: what candidates are sorted by.
@@ -107,7 +107,7 @@ class Explanation:
         report_status: the status of the ranking.
         degraded_by: why that is ``degraded``; empty if it is not.
         skipped: why the pass was left out, or made shorter, for this query; None if it was not.
-        issues: those of the report that concern this candidate, or all.
+        issues: the issues of the report that concern this candidate, or all.
         same_id: input positions of other candidates with this id.
     """
 

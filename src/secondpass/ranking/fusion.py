@@ -134,7 +134,7 @@ def _scaled(name: str, candidates: Sequence[Candidate]) -> list[float]:
 
 
 def _merged(hits: Sequence[_Hit], score: float) -> Candidate:
-    """One candidate from those of all lists that have the document."""
+    """One candidate of a document, from the candidates of all lists that have it."""
     first = hits[0][2]
     metadata: dict[str, Any] = {}
     for _, _, candidate in hits:

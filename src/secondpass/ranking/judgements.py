@@ -55,7 +55,7 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     try:
         raise failure
     finally:
-        del failure, cause  # this frame is one of those of its traceback
+        del failure, cause  # its traceback holds this frame
 
 
 def checked(judgement: Judgement, task: Task) -> Judgement:

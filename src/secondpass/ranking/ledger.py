@@ -118,7 +118,7 @@ class Ledger:
     _question_seconds: float = 0.0
     _question_waves: int = 0
     _kept_last: Kept = Kept()
-    """That of the method that began last."""
+    """``kept`` when the last method began."""
     _fastest: dict[int, float] = field(default_factory=dict)
     """By id of the service, seconds of its fastest answer."""
 

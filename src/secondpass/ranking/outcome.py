@@ -50,7 +50,7 @@ class Outcome:
 
     Attributes:
         head: candidates within the depth.
-        renderable: those of the head that have a text for a method.
+        renderable: candidates of the head that have a text for a method.
         on_exception: called with an exception of an ordering, and with its source.
         call: the handle of the pass, for orderings that run a model.
         degraded_by: why the ranking is ``degraded``, beside a fallback.

@@ -74,7 +74,7 @@ def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
 
 
 def failed(unjudged: Collection[int], issues: Iterable[Issue]) -> set[int]:
-    """Those of the unjudged candidates whose call failed, or that time did not suffice for.
+    """The unjudged candidates whose call failed, or for which there was no time.
 
     The others have no text, or the method declined to judge them.
     """

@@ -39,9 +39,9 @@ class RankingPass:
 
     Attributes:
         listener: called with the interim rankings; None for no interim rankings.
-        issues: those of the candidates and of methods that failed, so far.
+        issues: about the candidates, and about methods that failed, so far.
         kept: candidates that are ranked: ``head`` within the depth, then ``tail``.
-        renderable: those of the head that have a text for a method.
+        renderable: candidates of the head that have a text for a method.
         left_out: by reason, candidates that no method is to judge.
         skipped: what the setting ``when`` left out.
     """
@@ -138,7 +138,7 @@ class RankingPass:
 
     @property
     def _to_judge(self) -> Sequence[int]:
-        """Those of the head that are not skipped."""
+        """The part of the head that is not skipped."""
         return self.head if self.skipped is None else self.head[: self.skipped.depth]
 
     # ---------------------------------------------------------------------- effects

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.locks import fork_lock
@@ -50,6 +50,21 @@ class Connection:
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
+class _Opened(NamedTuple):
+    """An open connection, its key, and the portal in which it was opened."""
+
+    portal: Portal
+    key: Secret
+    connection: Connection
+
+
+class _Refused(NamedTuple):
+    """A key that the service has refused, and when."""
+
+    key: Secret
+    at: float  # a value of time.monotonic()
+
+
 class Client(Generic[R]):
     """Answers requests of type R by calling a service.
 
@@ -84,8 +99,8 @@ class Client(Generic[R]):
         if self.base_url is not None:
             check_url(self.base_url, "base_url")
         self._lock = fork_lock()
-        self._client: tuple[Portal, Secret, Connection] | None = None
-        self._refused: tuple[Secret, float] | None = None
+        self._opened: _Opened | None = None
+        self._refused: _Refused | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
 
     @property
@@ -144,11 +159,11 @@ class Client(Generic[R]):
     def close(self) -> None:
         """Close the connections. The next request opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
+            opened, self._opened = self._opened, None
             if self._finalizer is not None:
                 self._finalizer.detach()
-        if client is not None and client[0] is portal():
-            client[0].run(client[2].close, _CLOSING_SECONDS)
+        if opened is not None and opened.portal is portal():
+            opened.portal.run(opened.connection.close, _CLOSING_SECONDS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -174,8 +189,8 @@ class Client(Generic[R]):
 
     async def _complete(self, request: R) -> Completion:
         key = self._key()
-        if self._refused is not None and self._refused[0] == key:
-            if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
+        if self._refused is not None and self._refused.key == key:
+            if time.monotonic() - self._refused.at < _CIRCUIT_SECONDS:
                 message = "not sent: the key was refused less than a minute ago"
                 origin = self._origin(bare(self._url), key)
                 raise LLMError(f"{message} {origin}", "circuit_open", sent=False)
@@ -201,7 +216,7 @@ class Client(Generic[R]):
             del foreign
             # By the status alone: the text of a 400 may be that of a passage.
             if response is not None and response.status in {401, 403}:
-                self._refused = key, time.monotonic()
+                self._refused = _Refused(key, time.monotonic())
         message = error.message
         if error.code == "bad_response":
             answer = received.decode("utf-8", "replace")
@@ -213,12 +228,14 @@ class Client(Generic[R]):
         return await in_thread(lambda: error_response(error, sent))
 
     def _sent_with(self, key: Secret, request: R) -> Sent:
+        """What must not appear in errors: texts, options, and the key."""
         value = key.reveal()
         secrets = [] if value == NO_KEY else [value]
         options = strings_in([self.options])
         return Sent([*self._texts(request), *options], [*secrets, *private_parts(self._url)])
 
     def _origin(self, url: str, key: Secret) -> str:
+        """The end of messages: address, proxy, model and source of the key, in brackets."""
         value = key.reveal()
         if value != NO_KEY and value in url:
             url = ""
@@ -253,9 +270,9 @@ class Client(Generic[R]):
 
     def _open(self, key: Secret) -> Connection | None:
         """The open connection, unless it is of another key or process."""
-        client = self._client
-        if client is not None and client[0] is portal() and client[1] == key:
-            return client[2]
+        opened = self._opened
+        if opened is not None and opened.portal is portal() and opened.key == key:
+            return opened.connection
         return None
 
     def _connected(self, key: Secret) -> Connection:
@@ -267,7 +284,7 @@ class Client(Generic[R]):
                 if self._finalizer is not None:
                     self._finalizer()  # closes the connection of the previous key
                 connection = self._new_connection(key)
-                self._client = portal(), key, connection
+                self._opened = _Opened(portal(), key, connection)
                 # A client that is dropped without close() must not leave connections open.
                 self._finalizer = weakref.finalize(self, _close, portal(), connection)
                 self._finalizer.atexit = False

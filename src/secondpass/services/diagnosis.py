@@ -51,20 +51,24 @@ def _unescaped(match: re.Match[str]) -> str:
         return html.unescape(escape)
     if escape[0] == "%":
         return unquote(escape, errors="replace")
-    if escape[1] in "x23" and len(escape) > 2:
-        codes = (
-            int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape[1:].split("\\")
-        )
-        encoded = bytes(codes)
-        # UTF-8 may be truncated; anything else is Latin-1.
-        return encoded.decode("utf-8", "ignore") or encoded.decode("latin-1")
+    if len(escape) == 2:
+        return _CONTROLS.get(escape[1], escape[1])
+    if escape[1] in "x23":
+        return _decoded_bytes(escape[1:].split("\\"))
     if len(escape) == 12 and escape[6] == "\\":
         high, low = int(escape[2:6], 16), int(escape[8:], 16)
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
-    if len(escape) > 2:
-        number = int(escape[2:].strip("{}"), 16)
-        return chr(number) if number < 0x110000 else ""
-    return _CONTROLS.get(escape[1], escape[1])
+    number = int(escape[2:].strip("{}"), 16)
+    return chr(number) if number < 0x110000 else ""
+
+
+def _decoded_bytes(escapes: Sequence[str]) -> str:
+    """The text of bytes that are written as ``xe2`` or, in octal, as ``342``."""
+    encoded = bytearray()
+    for escape in escapes:
+        encoded.append(int(escape[1:], 16) if escape[0] == "x" else int(escape, 8))
+    # UTF-8 may be truncated; anything else is Latin-1.
+    return encoded.decode("utf-8", "ignore") or encoded.decode("latin-1")
 
 
 def _fold(text: str) -> str:
@@ -146,7 +150,7 @@ class Sent:
         self._secrets = [secret for secret in secrets if secret]
 
     def with_secrets(self, secrets: Sequence[str]) -> Sent:
-        """The same with more keys."""
+        """What was sent, with more keys."""
         return Sent(self._texts, [*self._secrets, *secrets])
 
     @cached_property
@@ -181,23 +185,26 @@ class Sent:
         """Whether a text contains part of a key."""
         forms = [form.casefold() for form in _forms(text)]
         forms += [_letters(form) for form in forms]
-        forms += [form.casefold() for raw in _unescapings(text) for form in _decoded(raw)]
+        for raw in _unescapings(text):
+            forms += [form.casefold() for form in _decoded(raw)]
         for secret in self._secrets:
             for key in (secret.casefold(), _letters(secret.casefold())):
-                size = min(_KEY_PART, len(key))
-                if size and any(part in form for part in _grams(key, size) for form in forms):
+                parts = _grams(key, min(_KEY_PART, len(key))) - {""}
+                if any(part in form for form in forms for part in parts):
                     return True
         return False
 
     def _repeats(self, text: str) -> bool:
+        """Whether a text shares a run, or a whole short line, with the texts of the request."""
         if sum(map(len, self._texts)) > _MAX_COMPARED:
             return True
-        short = {
-            line for size in range(_SHORT_WHOLE, RUN) for line in self._short_lines.get(size, ())
-        }
+        short: set[str] = set()
+        for size in range(_SHORT_WHOLE, RUN):
+            short |= self._short_lines.get(size, set())
         for raw in _unescapings(text):
-            if any(any(_common(form, self._folded, RUN)) for form in _decoded(raw)):
-                return True
+            for decoded in _decoded(raw):
+                if any(_common(decoded, self._folded, RUN)):
+                    return True
         for form in _forms(text):
             if any(_common(form, self._folded, RUN)):
                 return True
@@ -256,9 +263,11 @@ def words_in_answer(text: str, sent: Sent) -> str:
     server's words; anything else may be a model's reply, so nothing of it is shown.
     """
     events = [line[5:] for line in text.splitlines() if line.startswith("data:")][:_MAX_EVENTS]
-    said = next(filter(None, (_error_words(part, sent) for part in (text, *events))), "")
     remark = "; it is a stream of events" if events else ""
-    return f"{remark}; the server says: {said}" if said else remark
+    for part in (text, *events):
+        if said := _error_words(part, sent):
+            return f"{remark}; the server says: {said}"
+    return remark
 
 
 def _error_words(text: str, sent: Sent) -> str:
@@ -267,12 +276,17 @@ def _error_words(text: str, sent: Sent) -> str:
     except (ValueError, RecursionError):
         return ""
     first = body[0] if isinstance(body, list) and body else body
-    if not isinstance(first, Mapping):
-        return ""
-    is_error = first.keys() & {"error", "detail"} or (
-        first.keys() & {"message", "msg"} and first.keys() & {"code", "type", "status", "success"}
-    )
-    return words(first, sent) if is_error else ""
+    return words(first, sent) if _is_error(first) else ""
+
+
+def _is_error(body: Any) -> bool:
+    """Whether a parsed response is an error object: by its members."""
+    if not isinstance(body, Mapping):
+        return False
+    if "error" in body or "detail" in body:
+        return True
+    has_message = "message" in body or "msg" in body
+    return has_message and not body.keys().isdisjoint({"code", "type", "status", "success"})
 
 
 def names(values: Iterable[Any], sent: Sent) -> list[str]:
@@ -340,7 +354,9 @@ def _structured(body: Any) -> list[tuple[str, str]]:
     fields: list[tuple[str, str]] = []
     for name, keys in _NAMES.items():
         values = [_identifier(holder.get(key)) for holder in _holders(body) for key in keys]
-        fields += [(name, value) for value in values if value and value != "error"][:1]
+        known = [value for value in values if value not in {"", "error"}]
+        if known:
+            fields.append((name, known[0]))
     return fields
 
 

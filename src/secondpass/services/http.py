@@ -14,7 +14,8 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from contextvars import ContextVar
 from functools import cache
 from http.client import responses
@@ -143,68 +144,99 @@ async def _limit(
     if encoding not in {"identity", "", "gzip", "deflate"}:
         raise ResponseTooLongError("content encoding was not requested")
     package = sys.modules[type(response).__module__.partition(".")[0]]
-    raw = response.stream
-    connection = _h11_connection(raw)
-    failed = response.status_code >= 400
-    kept = None if failed else RECEIVED.get()
+    body = _Body(response, encoding, max_values, shorten)
 
     class Limited(package.AsyncByteStream):  # type: ignore[name-defined, misc]
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            decompressor = _Decompressor(encoding)
-            reader = _Utf8Reader(kept, is_checked=not failed)
-            counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
-            held = []
-            received = count = chunks = 0
-            async for chunk in raw:
-                chunks += 1
-                if chunks % _CHUNKS_PER_TURN == 0:
-                    await asyncio.sleep(0)  # buffered chunks arrive without a wait
-                received += len(chunk)
-                if received > MAX_BYTES:
-                    raise ResponseTooLongError("too many bytes")
-                for piece in decompressor.pieces(chunk):
-                    count += len(piece)
-                    if count > MAX_BYTES:
-                        raise ResponseTooLongError("too many bytes")
-                    if text := reader.feed(piece):
-                        if not failed:  # an error's body is short, and no SDK parses it
-                            counter.feed(text)
-                        if shorten is None or failed:
-                            yield text
-                        else:
-                            held.append(text)
-                if failed and count > _MAX_ERROR_BYTES:
-                    return  # httpx closes the connection
-            last = reader.feed(b"", final=True)
-            if shorten is not None and counter.count > max_values:
-                counter = _ValueCounter(max_values)
-                yield _shortened(b"".join([*held, last]), shorten, counter)
-            else:
-                yield b"".join([*held, last])
-            await self._discard_surplus()
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return body.error() if response.status_code >= 400 else body.answer()
 
         async def aclose(self) -> None:
-            await raw.aclose()
-
-        async def _discard_surplus(self) -> None:
-            """Do not reuse a connection with bytes after the response.
-
-            They would be read as the answer to the next request.
-            """
-            if connection is not None:
-                if connection.trailing_data[0]:
-                    connection.send_failed()  # so that the pool closes it
-            elif response.extensions.get("http_version", b"").startswith(b"HTTP/1"):
-                # An unknown version of the HTTP library: never reuse the connection.
-                stream = response.extensions.get("network_stream")
-                if stream is not None:
-                    await stream.aclose()
+            await body.raw.aclose()
 
     response.stream = Limited()
     if encoding in {"gzip", "deflate"}:
         del response.headers["content-encoding"]
     if kind := response.headers.get("content-type"):
         response.headers["content-type"] = kind.partition(";")[0].partition(",")[0].strip()
+
+
+class _Body:
+    """The body of a response, within the limits."""
+
+    def __init__(
+        self,
+        response: Any,
+        encoding: str,
+        max_values: int,
+        shorten: Callable[[Any], None] | None,
+    ) -> None:
+        self.raw = response.stream
+        self._response = response
+        self._connection = _h11_connection(self.raw)
+        self._decompressor = _Decompressor(encoding)
+        self._max_values = max_values
+        self._shorten = shorten
+        self._kept = RECEIVED.get()
+
+    async def answer(self) -> AsyncIterator[bytes]:
+        """The text of a successful response, with no more values than allowed."""
+        reader = _Utf8Reader(self._kept)
+        counter = _ValueCounter(self._max_values if self._shorten is None else MAX_VALUES)
+        held = []
+        async with aclosing(self._decompressed()) as pieces:
+            async for piece in pieces:
+                if text := reader.feed(piece):
+                    counter.feed(text)
+                    if self._shorten is None:
+                        yield text
+                    else:
+                        held.append(text)
+        text = b"".join([*held, reader.rest()])
+        if self._shorten is not None and counter.count > self._max_values:
+            text = _shortened(text, self._shorten, _ValueCounter(self._max_values))
+        yield text
+        await self._discard_surplus()
+
+    async def error(self) -> AsyncIterator[bytes]:
+        """The beginning of the body of an error. Its values are not counted: no SDK parses them."""
+        size = 0
+        async with aclosing(self._decompressed()) as pieces:
+            async for piece in pieces:
+                yield piece.removeprefix(codecs.BOM_UTF8) if size == 0 else piece
+                size += len(piece)
+                if size > _MAX_ERROR_BYTES:
+                    return  # httpx closes the connection
+        await self._discard_surplus()
+
+    async def _decompressed(self) -> AsyncGenerator[bytes, None]:
+        """The pieces of the body, or a ResponseTooLongError."""
+        received = size = chunks = 0
+        async for chunk in self.raw:
+            chunks += 1
+            if chunks % _CHUNKS_PER_TURN == 0:
+                await asyncio.sleep(0)  # buffered chunks arrive without a wait
+            received += len(chunk)
+            if received > MAX_BYTES:
+                raise ResponseTooLongError("too many bytes")
+            for piece in self._decompressor.pieces(chunk):
+                size += len(piece)
+                if size > MAX_BYTES:
+                    raise ResponseTooLongError("too many bytes")
+                yield piece
+
+    async def _discard_surplus(self) -> None:
+        """Do not reuse a connection with bytes after the response.
+
+        They would be read as the answer to the next request.
+        """
+        if self._connection is not None:
+            if self._connection.trailing_data[0]:
+                self._connection.send_failed()  # so that the pool closes it
+        elif self._response.extensions.get("http_version", b"").startswith(b"HTTP/1"):
+            # An unknown version of the HTTP library: never reuse the connection.
+            stream = self._response.extensions.get("network_stream")
+            if stream is not None:
+                await stream.aclose()
 
 
 def _shortened(text: bytes, shorten: Callable[[Any], None], counter: _ValueCounter) -> bytes:
@@ -298,32 +330,37 @@ _JSON_STRING = re.compile(rb'"[^"]*"')
 
 
 class _Utf8Reader:
-    """Removes the byte order mark of a text in UTF-8.
+    """Checks that the text of an answer is UTF-8, and removes its byte order mark.
 
     The beginning of the text is added to ``kept``, unless that is None.
     """
 
-    def __init__(self, kept: bytearray | None, *, is_checked: bool) -> None:
+    def __init__(self, kept: bytearray | None) -> None:
         self._kept = kept
-        self._is_checked = is_checked
         self._start: bytes | None = b""  # the first bytes; None once there were enough of them
 
-    def feed(self, piece: bytes, final: bool = False) -> bytes:
-        """The text of the next bytes.
+    def feed(self, piece: bytes) -> bytes:
+        """The text of the next bytes; empty as long as these are the first few.
 
         Raises:
-            UnreadableResponseError: it is in UTF-16 or UTF-32, and checked. Parsers of JSON detect
-                these, but their values are not counted as they have to be.
+            UnreadableResponseError: it is in UTF-16 or UTF-32. Parsers of JSON detect these, but
+                their values are not counted as they have to be.
         """
-        if self._start is not None:
-            piece = self._start + piece
-            if len(piece) < 4 and not final:
-                self._start = piece
-                return b""
-            self._start = None
-            if self._is_checked and not json.detect_encoding(piece).startswith("utf-8"):
-                raise UnreadableResponseError("is not UTF-8")
-            piece = piece.removeprefix(codecs.BOM_UTF8)
+        if self._start is None:
+            return self._text(piece)
+        self._start += piece
+        return self.rest() if len(self._start) >= 4 else b""
+
+    def rest(self) -> bytes:
+        """The text of the first few bytes, if the body has no more."""
+        start, self._start = self._start, None
+        if start is None:
+            return b""
+        if not json.detect_encoding(start).startswith("utf-8"):
+            raise UnreadableResponseError("is not UTF-8")
+        return self._text(start.removeprefix(codecs.BOM_UTF8))
+
+    def _text(self, text: bytes) -> bytes:
         if self._kept is not None:
-            self._kept += piece[: _MAX_RECEIVED - len(self._kept)]
-        return piece
+            self._kept += text[: _MAX_RECEIVED - len(self._kept)]
+        return text

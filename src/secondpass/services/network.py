@@ -66,8 +66,10 @@ class Proxy:
     def _parts(self) -> SplitResult | None:
         """The parts of the address; None if it is invalid, or if a password ends its host."""
         parts = split(self.value)
-        cut = parts is None or "@" in f"{parts.path}{parts.query}{parts.fragment}"
-        return None if cut or parts is None or not parts.hostname else parts
+        if parts is None or not parts.hostname:
+            return None
+        ends_in_password = "@" in f"{parts.path}{parts.query}{parts.fragment}"
+        return None if ends_in_password else parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,14 @@ def proxies() -> dict[str, Proxy]:
 
     if "*" in no_proxy().entries:
         return {}
-    found = getproxies()
-    return {
-        scheme: Proxy(_variable(f"{scheme}_proxy"), value if "://" in value else f"http://{value}")
-        for scheme in ("http", "https", "all")
-        if (value := found.get(scheme))
-    }
+    addresses = getproxies()
+    in_use: dict[str, Proxy] = {}
+    for scheme in ("http", "https", "all"):
+        if address := addresses.get(scheme):
+            if "://" not in address:
+                address = f"http://{address}"
+            in_use[scheme] = Proxy(_variable(f"{scheme}_proxy"), address)
+    return in_use
 
 
 def no_proxy() -> NoProxy:
@@ -195,7 +199,7 @@ def _file_problem(path: str) -> str | None:
 
 
 def _folder_problem(path: str) -> str | None:
-    names = []
+    names: list[str] = []
     for folder in path.split(os.pathsep):
         try:
             names += os.listdir(folder)

@@ -138,6 +138,7 @@ class ErrorResponse:
         return re.search(rf"\b{re.escape(name)}\b", self.text, re.I) is not None
 
     def error(self) -> LLMError:
+        """What it means for the ranking."""
         code, message = self._classified()
         return LLMError(
             f"{message} {self.source}",
@@ -173,7 +174,7 @@ def error_response(error: Exception, sent: Sequence[str] | Sent = ()) -> ErrorRe
     """
     status = getattr(error, "status_code", None)
     if type(status) is not int:
-        status = getattr(error, "code", None)
+        status = getattr(error, "code", None)  # Google's
     if type(status) is not int or not 300 <= status < 600:
         return None
     headers = getattr(getattr(error, "response", None), "headers", None)
@@ -205,16 +206,17 @@ _REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
 
 def _flat(body: Any) -> str:
     """A body as text, without fields that repeat the request."""
-    if isinstance(body, Mapping):
-        body = {key: value for key, value in body.items() if key not in _REPEATED}
-        if isinstance(detail := body.get("detail"), list):  # FastAPI
-            body["detail"] = [
-                {key: value for key, value in item.items() if key not in _REPEATED}
-                if isinstance(item, Mapping)
-                else item
-                for item in detail
-            ]
+    body = _without_repeated(body)
+    if isinstance(body, Mapping) and isinstance(detail := body.get("detail"), list):  # FastAPI
+        body = {**body, "detail": [_without_repeated(item) for item in detail]}
     return _leaves(body)
+
+
+def _without_repeated(value: Any) -> Any:
+    """An object without the members in which servers repeat the request; any other value as is."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: item for key, item in value.items() if key not in _REPEATED}
 
 
 def _leaves(value: Any) -> str:
@@ -246,10 +248,12 @@ def transport_error(error: Exception, url: str = "") -> LLMError:
 def _connection_error(chain: Sequence[BaseException], names: Set[str], url: str) -> LLMError:
     """The error of a connection that failed: to the server, or to the proxy."""
     if "ProxyError" in names:
-        status = next(filter(None, (re.match(r"\d{3}\b", str(link)) for link in chain)), None)
-        message = f"the proxy refused to connect{f' (status {status[0]})' if status else ''}"
-        is_final = status is not None and status[0].startswith("4")
-        return LLMError(message, "connection", retryable=not is_final)
+        starts = (re.match(r"\d{3}\b", str(link)) for link in chain)
+        status = next((match[0] for match in starts if match), None)
+        if status is None:
+            return LLMError("the proxy refused to connect", "connection", retryable=True)
+        message = f"the proxy refused to connect (status {status})"
+        return LLMError(message, "connection", retryable=not status.startswith("4"))
     unreachable = any(
         type(link) is OSError or isinstance(link, ConnectionRefusedError | socket.gaierror)
         for link in chain
@@ -264,13 +268,14 @@ def _untrusted(chain: Sequence[BaseException]) -> str:
     error = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     if error is None:
         return ""
-    parts = [f": {getattr(error, 'verify_message', None) or 'the certificate is not accepted'}"]
+    reason = getattr(error, "verify_message", None) or "the certificate is not accepted"
     if (used := certificates()) is not None:
-        problem = used.problem
-        parts.append(f"trusted are those of {used.variable}{f': {problem}' if problem else ''}")
+        reason = f"{reason}; trusted are those of {used.variable}"
+        if problem := used.problem:
+            reason = f"{reason}: {problem}"
     elif unread := unread_certificates():
-        parts.append(f"{unread} is not read, set SSL_CERT_FILE")
-    return "; ".join(parts)
+        reason = f"{reason}; {unread} is not read, set SSL_CERT_FILE"
+    return f": {reason}"
 
 
 def to_llm_error(error: Exception) -> LLMError:

@@ -89,7 +89,7 @@ def _seconds(text: str | None, now: float) -> float | None:
             return max(0.0, datetime.fromisoformat(text).timestamp() - now)
         except (ValueError, OverflowError):
             return None
-    if not 0 <= number < float("inf"):
+    if not 0 <= number < math.inf:
         return None
     if number > _EPOCH_MILLISECONDS:
         number /= 1000
@@ -147,12 +147,17 @@ class Throttle:
         self._end = self._sent
         """The last place of the queue."""
         self._resumes = -math.inf
+        """When requests may be sent again."""
         self._settled = False
+        """Whether there were two rejections, so that the rate grows slowly."""
         self._rejected = -math.inf
+        """The time of the last rejection."""
         self._answers = 0.0
-        """Number since the last rejection; before the first one, those of long ago weigh less."""
+        """Answers since the last rejection; before the first one, old answers weigh less."""
         self._answers_since = math.inf
+        """The time from which on these are counted."""
         self._answered = -math.inf
+        """The time of the last answer."""
 
     @property
     def rate(self) -> float | None:
@@ -213,15 +218,17 @@ class Throttle:
             self._answered = now
 
     def rejected(self, sent: float, now: float, retry_after: float | None = None) -> None:
-        """Lower the rate, unless that was done since the request was sent."""
+        """Lower the rate, unless that was done since the rejected request was sent."""
         with self._lock:
             self._wait(now, retry_after)
             if sent >= self._rejected:
                 rate = max(self._lower_rate(now), _LOWEST)
-                at = now + min(1 / rate, _BURST) - 1 / rate
+                # The next place, which is one interval later, is after a short pause.
+                interval = 1 / rate
+                at = now + min(interval, _BURST) - interval
                 if self.rate is not None:
                     at = max(at, self._sent.at)
-                self._settled = self.rate is not None
+                self._settled = self.rate is not None  # this is not the first rejection
                 self._sent = _Place(at, rate)
                 self._rejected = self._answers_since = now
                 self._answers = 0.0
@@ -237,10 +244,12 @@ class Throttle:
                 _remember(self, now)
 
     def _wait(self, now: float, seconds: float | None) -> None:
+        """Send nothing for a time, unless it is too long or None."""
         if seconds is not None and seconds <= LONGEST:
             self._resumes = max(self._resumes, now + seconds)
 
     def _answers_at(self, now: float) -> float:
+        """The number of answers, with their weights."""
         if self.rate is not None:
             return self._answers
         return self._answers * math.exp((self._answered - now) / _WINDOW)
@@ -328,24 +337,29 @@ def throttle_of(service: object) -> Throttle:
 
     It exists as long as an object of the service does, and for ten minutes after a rejection.
     """
-    try:
-        origin: Any = getattr(service, "origin", None)
-        key = origin, getattr(service, "account", None)
-    except BaseException as error:  # a foreign property may raise anything
-        reraise_exit(error)
-        origin = key = None
-    if not (isinstance(origin, str) and origin):
-        key = None
+    key = _key_of(service)
     held = _throttles_of_object(service)
     throttle = held.get(key)
-    if throttle is None:
-        if key is not None:
-            held.clear()  # that of a key that is not used any more
-        throttle = held.setdefault(key, Throttle() if key is None else _shared_throttle(key))
-    return throttle
+    if throttle is not None:
+        return throttle
+    if key is None:
+        return held.setdefault(None, Throttle())
+    held.clear()  # that of a key that is not used any more
+    return held.setdefault(key, _shared_throttle(key))
+
+
+def _key_of(service: object) -> tuple[str, Any] | None:
+    """Address, model and key of a service; None if it does not state them."""
+    try:
+        origin, account = getattr(service, "origin", None), getattr(service, "account", None)
+    except BaseException as error:  # a foreign property may raise anything
+        reraise_exit(error)
+        return None
+    return (origin, account) if isinstance(origin, str) and origin else None
 
 
 def _shared_throttle(key: object) -> Throttle:
+    """The throttle of all objects with this key."""
     now = time.monotonic()
     with _lock:
         while _remembered and now - next(iter(_remembered.values())) > _FORGOTTEN:

@@ -115,7 +115,7 @@ def _variable(setting: Mapping[str, Any], path: Path) -> Variable | Unfilled:
     kind, convert = _READERS.get(type(default), ("a plain value", _from_yaml))
     try:
         return Variable(name, text, convert(text) if text else default)
-    except (ValueError, KeyError):
+    except ValueError:
         # The message does not quote the variable, which may hold a key by mistake.
         return Unfilled(Problem(path, f"the environment variable {name} does not hold {kind}"))
 
@@ -130,11 +130,17 @@ def _from_yaml(text: str) -> Any:
     return value
 
 
+def _to_bool(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
 _READERS: Mapping[type, tuple[str, Callable[[str], Any]]] = {
     str: ("a text", str),
     int: ("a whole number", int),
     float: ("a number", float),
-    bool: ("true or false", lambda text: {"true": True, "false": False}[text.lower()]),
+    bool: ("true or false", _to_bool),
 }
 """How a variable is read, by the type of its default."""
 

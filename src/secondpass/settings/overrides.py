@@ -69,9 +69,10 @@ def overlay(
 
 
 _ALTERNATIVES = {
-    name: other
-    for key in ("api_key", "token")
-    for name, other in ((key, f"{key}_env"), (f"{key}_env", key))
+    "api_key": "api_key_env",
+    "api_key_env": "api_key",
+    "token": "token_env",
+    "token_env": "token",
 }
 """Two settings for one thing: a key, and the environment variable that holds it."""
 
@@ -79,14 +80,15 @@ _ALTERNATIVES = {
 def with_parameter_names(
     problems: Sequence[Problem], flat: Mapping[str, Override]
 ) -> list[Problem]:
-    """The problems of a configuration; those of overrides under the names of their parameters."""
-    names = {
-        tuple(place.split(".")): name for name, value in flat.items() for place in value.places
-    }
+    """The problems of a configuration; a problem of an override under the name of its parameter."""
+    parameters: dict[tuple[str, ...], str] = {}  # by the path of the setting
+    for name, override in flat.items():
+        for place in override.places:
+            parameters[tuple(place.split("."))] = name
     result = []
     for problem in problems:
-        name = next((names[p] for p in names if problem.path[: len(p)] == p), None)
-        result.append(Problem(problem.path if name is None else (name,), problem.message))
+        above = [name for path, name in parameters.items() if problem.path[: len(path)] == path]
+        result.append(Problem((above[0],), problem.message) if above else problem)
     return result
 
 
@@ -94,14 +96,16 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
     """The path of the override's setting in this configuration."""
     method = config.get("method")
     kind = method.get("type") if isinstance(method, Mapping) else method
-    unknown = isinstance(kind, Unfilled | None)
-    unknown = unknown or (isinstance(kind, str) and kind not in registry.names("methods"))
+    if isinstance(kind, str):
+        is_unknown = kind not in registry.names("methods")
+    else:
+        is_unknown = isinstance(kind, Unfilled | None)
     for place in override.places:
         *outer, key = place.split(".")
         if llm_given and "llm" in outer:
             continue
         # An unknown method is reported by the check of the configuration.
-        if outer[:1] != ["method"] or unknown or key in _settings_of(config, outer):
+        if outer[:1] != ["method"] or is_unknown or key in _settings_of(config, outer):
             return [*outer, key]
     if llm_given and any(place.startswith("method.llm.") for place in override.places):
         message = "the language model object has its own settings"

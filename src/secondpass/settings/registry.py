@@ -58,8 +58,7 @@ _RERANK_MODELS = {
     **dict.fromkeys(("voyage/", "rerank-1", "rerank-2"), "voyage"),
     "zerank": "zeroentropy",
 }
-"""The same for models of rerank APIs."""
-
+"""How names of models of rerank APIs begin, and the API."""
 
 _COLBERT = {"type": "late_interaction", "model": _OWN}
 _CROSS_ENCODER = {"type": "cross_encoder", "model": _OWN}

@@ -93,7 +93,7 @@ def _shared(schema: _Schema, definitions: _Definitions) -> _Schema:
 
 
 def _shared_inside(option: _Schema, definitions: _Definitions) -> _Schema:
-    """The same for the schema of lists or mappings, or a reference."""
+    """:func:`_shared` for one option: the schema of lists or mappings, or a reference."""
     result = _mapped(option, lambda part: _shared(part, definitions))
     title = result.pop("title", None)
     return _defined(title, result, definitions) if title and "properties" in result else result
@@ -240,7 +240,7 @@ def _without_annotations(schema: _Schema) -> _Schema:
 
 
 def _mapped(schema: _Schema, change: Callable[[_Schema], _Schema]) -> _Schema:
-    """The schema with ``change`` applied to those of its properties, items and values."""
+    """The schema with ``change`` applied to the schemas of its properties, items and values."""
     result = dict(schema)
     if "properties" in schema:
         result["properties"] = {name: change(part) for name, part in schema["properties"].items()}

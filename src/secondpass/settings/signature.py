@@ -1,4 +1,4 @@
-"""The same validation for settings from Python and from a file.
+"""Validates settings, those from Python and those from a file alike.
 
 A configurable class states its settings once, as the typed parameters of its constructor:
 
@@ -125,14 +125,20 @@ def without_constraints(annotation: Any) -> Any:
     start = annotation.rfind("Annotated[") if isinstance(annotation, str) else -1
     if start < 0:
         return annotation
-    inside, depth, first = start + len("Annotated["), 1, 0
+    inside = start + len("Annotated[")
+    first_comma = 0
+    depth = 1  # of brackets
     for end in range(inside, len(annotation)):
-        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(annotation[end], 0)
-        if depth == 1 and annotation[end] == "," and not first:
-            first = end
+        character = annotation[end]
+        if character in "[(":
+            depth += 1
+        elif character in "])":
+            depth -= 1
+        if depth == 1 and character == "," and not first_comma:
+            first_comma = end
         elif depth == 0:
             break
-    bare = annotation[:start] + annotation[inside:first] + annotation[end + 1 :]
+    bare = annotation[:start] + annotation[inside:first_comma] + annotation[end + 1 :]
     return without_constraints(bare)
 
 
@@ -171,7 +177,7 @@ def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @functools.cache
 def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
-    """Those of the constructor of a configurable class, without ``self``."""
+    """The parameters of the constructor of a configurable class, without ``self``."""
     parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
     return {name: parameter for name, parameter in parameters.items() if name != "self"}
 
@@ -331,7 +337,7 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
 
 
 def built(value: T | Mapping[str, Any]) -> T:
-    """The same value, for type checkers: validation has built an object from a mapping."""
+    """The value itself, for type checkers: validation has built an object from a mapping."""
     return cast("T", value)
 
 

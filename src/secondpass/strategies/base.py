@@ -39,7 +39,7 @@ def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan
 def _ask_others(
     llm: LLM, questions: Sequence[Question[Any, T]], failed: Mapping[int, Answer[T]]
 ) -> Plan[list[Answer[T]]]:
-    """The answers to these questions, among those of the others, by their numbers."""
+    """All answers in order: to these questions, and the failed ones, by their numbers."""
     answers = (yield from Ask(llm, questions)) if questions else []
     others = iter(answers)
     count = len(failed) + len(questions)

@@ -95,7 +95,7 @@ class Graded(LLMStrategy):
         self.whole = whole
         self.judge_single = judge_single
         self.prompt = built(prompt) or Prompting()
-        format_class = {"keyed": Keyed, "pairs": Pairs}[reply]
+        format_class = Keyed if reply == "keyed" else Pairs
         self._format: ReplyFormat[BatchScores] = format_class(
             Scores(low, high, whole=whole), labels, bare
         )

@@ -11,7 +11,7 @@ calls in 9 rounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from secondpass.effects import Judgement, Plan, Task
@@ -103,15 +103,7 @@ class Listwise(OrderStrategy):
             if group is not None:
                 yield from task.call.interim(task, lambda: groups.judgement(count, order))
             start = max(0, start - self._stride)
-        # A window below an unanswered one has compared its candidates only with each other, so they
-        # must not be placed above those of the unanswered one.
-        end = 0
-        ordered: set[int] = set()
-        for window in reversed(answered):
-            if window.start and end - window.start < size - self._stride:
-                break
-            end = window.stop
-            ordered.update(window.ordered)
+        end, ordered = self._joined_to_top(answered, size)
         unjudged = frozenset(order[end:])
         if unjudged:
             message = "no unbroken run of answered windows joins these to the top"
@@ -119,10 +111,30 @@ class Listwise(OrderStrategy):
         joined = [index for index in order[:end] if index in ordered]
         return groups.judgement(count, joined, unjudged)
 
+    def _joined_to_top(self, answered: Sequence[_Window], size: int) -> tuple[int, set[int]]:
+        """Where the unbroken run of answered windows from the top ends, and what they ordered.
+
+        A window below an unanswered one has compared its candidates only with each other, so they
+        must not be placed above those of the unanswered one.
+
+        Args:
+            answered: the answered windows, from the last to the top.
+            size: number of candidates in a window.
+        """
+        end = 0
+        ordered: set[int] = set()
+        for window in reversed(answered):
+            shared = end - window.start  # with the window above
+            if window.start > 0 and shared < size - self._stride:
+                break
+            end = window.stop
+            ordered.update(window.ordered)
+        return end, ordered
+
     def _rounds(self, count: int) -> list[int]:
         size = min(self.window or count, count)
-        windows = 1 + -(-(count - size) // self._stride)
-        return [1] * windows
+        moves = -(-(count - size) // self._stride)  # rounded up
+        return [1] * (1 + moves)
 
 
 class _Window(NamedTuple):

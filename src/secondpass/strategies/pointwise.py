@@ -57,7 +57,7 @@ class YesNo(ReplyFormat[BatchScores]):
         return self.tokens_per_document * documents
 
     def read(self, completion: Completion, labels: Labels) -> BatchScores:  # noqa: ARG002
-        """The probability of the first word, as a share of that of both.
+        """The probability of the first word, as a share of the sum for both words.
 
         A word that is not listed gets the highest probability that the listed ones allow.
         """

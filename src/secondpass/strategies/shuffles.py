@@ -57,10 +57,10 @@ class Shuffles:
         self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
         issues = IssueCollector(name)
-        number = self.runs
-        while number > 1 and task.call.rounds_left(number * sum(rounds)) == 0:
-            number -= 1
-        orders = self.orders(len(task.texts))[:number]
+        affordable = self.runs
+        while affordable > 1 and task.call.rounds_left(affordable * sum(rounds)) == 0:
+            affordable -= 1
+        orders = self.orders(len(task.texts))[:affordable]
         runs_together = SideBySide(task.call, len(rounds))
         plans = [judge(_in_order(task, order, runs_together)) for order in orders]
         results = sorted((yield from runs_together.results(plans)).items())
@@ -109,7 +109,8 @@ class Shuffles:
             for issue in judgement.issues:
                 indices = [order[position] for position in issue.positions]
                 issues.add(issue.code, issue.message, indices)
-        if disagreed := [index for index in range(count) if self._disagree(scores[index])]:
+        disagreed = [index for index in range(count) if self._disagree(scores[index])]
+        if disagreed:
             message = "one of the shuffles puts these far higher than most do"
             issues.add("shuffles_disagree", message, disagreed)
         unjudged = [{order[position] for position in result.unjudged} for order, result in runs]
@@ -180,13 +181,13 @@ class SideBySide(Call):
                     continue
                 try:
                     asks[number] = plans[number].send(received)
-                    continue
                 except StopIteration as stop:
                     results[number] = stop.value
+                    running.pop(number, None)
                 except MethodError as error:
                     results[number] = error
-                running.pop(number, None)
-            asks = {number: asks[number] for number in running}
+                    running.pop(number, None)
+            asks = {number: asks[number] for number in running}  # but of those abandoned since
             if not asks:
                 return results
             questions = [question for ask in asks.values() for question in ask.questions]

@@ -7,7 +7,7 @@ probability estimates", KDD 2002. The kind with the lower log loss on held-out q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,15 +74,14 @@ def fit_probabilities(
         inside, outside = fold != number, fold == number
         share = np.full(outside.sum(), _smoothed(labels[inside]).mean())
         totals["constant"] += _log_loss(share, labels[outside])
-        for kind, fit in (("platt", _platt), ("isotonic", _isotonic)):
+        for kind, fit in _FITS.items():
             mapping = Probabilities(**fit(scores[inside], labels[inside]))
             values = np.array([mapping.of(score) for score in scores[outside]])
             totals[kind] += _log_loss(values, labels[outside])
     losses = {kind: total / len(scores) for kind, total in totals.items()}
-    kind = min(("platt", "isotonic"), key=losses.__getitem__)
-    settings = (_platt if kind == "platt" else _isotonic)(scores, labels)
-    constant = settings["slope"] == 0 if kind == "platt" else len({*settings["values"]}) == 1
-    if constant or losses[kind] >= losses["constant"]:
+    kind = min(_FITS, key=losses.__getitem__)
+    settings = _FITS[kind](scores, labels)
+    if _is_constant(settings) or losses[kind] >= losses["constant"]:
         raise InputError(
             "probabilities: on held-out queries, the scores predict relevance no better than the "
             "share of relevant candidates does"
@@ -97,6 +96,13 @@ def _smoothed(labels: Labels) -> Scores:
     positive = int(labels.sum())
     negative = len(labels) - positive
     return np.where(labels, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+
+def _is_constant(settings: Mapping[str, Any]) -> bool:
+    """Whether a mapping gives all scores the same probability."""
+    if "slope" in settings:
+        return bool(settings["slope"] == 0)
+    return len({*settings["values"]}) == 1
 
 
 def _platt(scores: Scores, labels: Labels) -> dict[str, Any]:
@@ -147,3 +153,9 @@ def _log_loss(values: Scores, labels: Labels) -> float:
 
 def _rounded(value: float) -> float:
     return float(f"{float(value):.{_DIGITS}g}")
+
+
+_FITS: Mapping[str, Callable[[Scores, Labels], dict[str, Any]]] = {
+    "platt": _platt,
+    "isotonic": _isotonic,
+}

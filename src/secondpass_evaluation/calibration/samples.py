@@ -116,12 +116,12 @@ def _once(items: Sequence[Ranked], judged: Collection[str]) -> list[Ranked]:
 def _causes(reports: Sequence[Report]) -> str:
     """The statuses of rankings and the codes of their issues, with numbers of rankings."""
     statuses = Counter(report.status_text for report in reports)
-    codes = Counter(code for report in reports for code in {one.code for one in report.issues})
-    return ", ".join(
-        f"{noun} {name}: {count}"
-        for noun, counts in (("status", statuses), ("issue", codes))
-        for name, count in sorted(counts.items())
-    )
+    codes: Counter[str] = Counter()
+    for report in reports:
+        codes.update({issue.code for issue in report.issues})
+    causes = [f"status {name}: {count}" for name, count in sorted(statuses.items())]
+    causes += [f"issue {code}: {count}" for code, count in sorted(codes.items())]
+    return ", ".join(causes)
 
 
 def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]:

@@ -155,10 +155,8 @@ def _print(result: Drift, *, details: bool) -> None:
         return
     table = plain_table("what", "method", numbers=["before", "after", "shift", "p"])
     for change in changes:
-        values = [
-            f"{value:.1%}" if change.is_share else f"{value:.4g}"
-            for value in (change.before, change.after)
-        ]
+        form = ".1%" if change.is_share else ".4g"
+        values = [f"{change.before:{form}}", f"{change.after:{form}}"]
         table.add_row(
             Text(one_line(change.description), "red" if change.alarm else ""),
             Text(one_line(change.method or "")),

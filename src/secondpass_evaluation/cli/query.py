@@ -142,17 +142,18 @@ def query(
     text = argument if question is None else question
     check_usage(
         {
-            "QUESTION, --question: give one of them": None not in {argument, question},
+            "QUESTION, --question: give one of them": argument is not None and question is not None,
             'missing QUESTION, such as secondpass query "How do I cancel?"': text is None,
             "the question is empty": not (text or "").strip(),
-            "--hybrid, --vector, --lexical: give one of them": hybrid + vector + lexical > 1,
+            "--hybrid, --vector, --lexical: give one of them": [hybrid, vector, lexical].count(True)
+            > 1,
             "--rrf-k: must be a finite number": not math.isfinite(rrf_k),
             "--dry-run: needs --rerank": dry_run and not rerank,
             "--explain: needs --rerank": bool(explain) and not rerank,
         }
     )
     question = text or ""
-    mode: Mode = "vector" if vector else "lexical" if lexical else "hybrid"
+    mode = _mode(vector=vector, lexical=lexical)
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     embedder = EmbeddedEmbedder()
@@ -160,10 +161,7 @@ def query(
         if vector:
             warn("--vector: the results of the vector search alone are reranked")
         config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
-        embedder = next(
-            (EmbeddedEmbedder(model=model) for model in MODELS if model == _kind(config_values)),
-            embedder,
-        )
+        embedder = _embedder(config_values)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = instruction
@@ -176,13 +174,12 @@ def query(
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
     with progress_bars(quiet) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
-        retriever: Searchable = (
-            _open_index(corpus, mode, depth, stale_ok=stale_ok)
-            if is_index(corpus)
-            else _index_in_memory(
-                corpus, depth, passage_size, None if mode == "lexical" else embedder, progress
-            )
-        )
+        retriever: Searchable
+        if is_index(corpus):
+            retriever = _open_index(corpus, mode, depth, stale_ok=stale_ok)
+        else:
+            of_vectors = None if mode == "lexical" else embedder
+            retriever = _index_in_memory(corpus, depth, passage_size, of_vectors, progress)
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
         print_dry_run(reranker, [(Request(question, candidates), options)], as_json=as_json)
@@ -294,6 +291,20 @@ def _kind(config: Mapping[str, Any]) -> object:
     return method.get("type") if isinstance(method, Mapping) else method
 
 
+def _mode(*, vector: bool, lexical: bool) -> Mode:
+    if vector:
+        return "vector"
+    return "lexical" if lexical else "hybrid"
+
+
+def _embedder(config: Mapping[str, Any]) -> EmbeddedEmbedder:
+    """The model of a reranker's method, if it is one of the embedded ones, else the default."""
+    for model in MODELS:
+        if model == _kind(config):
+            return EmbeddedEmbedder(model=model)
+    return EmbeddedEmbedder()
+
+
 def _load_reranker(
     config: dict[str, Any], model: str | None, device: str | None, *, dry_run: bool
 ) -> Reranker:
@@ -319,14 +330,15 @@ def _warn_of_issues(report: Report) -> None:
             if issue.code == INSTRUCTION_NOT_USED:  # --instruction had no effect
                 warn(f"{issue.code}: {issue.message} ({issue.method})")
         return
+    if report.status == "partial":
+        meaning = "some of the results were not reranked"
+    elif report.status == "unchanged":
+        meaning = "the results were not reranked"
+    else:
+        reasons = {**DEGRADED_WORDS, "fallback": f"a fallback gave the order ({report.method})"}
+        meaning = "; ".join(reasons[reason] for reason in report.degraded_by)
     issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-    reasons = {**DEGRADED_WORDS, "fallback": f"a fallback gave the order ({report.method})"}
-    meaning = {
-        "partial": "some of the results were not reranked",
-        "degraded": "; ".join(reasons[reason] for reason in report.degraded_by),
-        "unchanged": "the results were not reranked",
-    }[report.status]
-    warn(f"{meaning}{': ' if issues else ''}{issues}")
+    warn(f"{meaning}: {issues}" if issues else meaning)
 
 
 def _summary(report: Report) -> str:

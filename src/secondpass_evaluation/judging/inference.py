@@ -178,14 +178,18 @@ def corrected_difference(
     Raises:
         InputError: as for :func:`corrected_mean`, or the queries of the two rankers differ.
     """
-    gains = []
-    for name, (after, before) in (("model", model), ("people", people)):
-        _check(name, after)
-        _check(name, before)
-        if after.keys() != before.keys():
-            raise InputError(f"{name}: the two rankers must have the same queries")
-        gains.append({query: value - before[query] for query, value in after.items()})
-    return corrected_mean(measure, gains[0], gains[1], confidence=confidence)
+    by_model = _gains("model", *model)
+    by_people = _gains("people", *people)
+    return corrected_mean(measure, by_model, by_people, confidence=confidence)
+
+
+def _gains(name: str, after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """By query, how much higher the value of a ranker is than that of the other."""
+    _check(name, after)
+    _check(name, before)
+    if after.keys() != before.keys():
+        raise InputError(f"{name}: the two rankers must have the same queries")
+    return {query: value - before[query] for query, value in after.items()}
 
 
 def excludes_zero(corrected: Corrected, comparisons: int) -> bool:

@@ -8,7 +8,7 @@ TREC's format.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -125,14 +125,15 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
     pools, order = record.pop("pools"), record.pop("order")
     numbers = {name: record[name] for name in _NUMBERS}
     texts = [value for name, value in record.items() if name not in numbers]
-    for kind, values in (
-        (list, [pools, order]),
-        (str, [*texts, *pools, *order]),
-        (int, [*numbers.values(), *grades.values()]),
-    ):
-        if not all(type(value) is kind for value in values):
-            raise TypeError
+    _check_types(list, [pools, order])
+    _check_types(str, [*texts, *pools, *order])
+    _check_types(int, [*numbers.values(), *grades.values()])
     return JudgedBy(**record, grades=grades, pools=tuple(pools), order=tuple(order), people={})
+
+
+def _check_types(kind: type, values: Iterable[object]) -> None:
+    if not all(type(value) is kind for value in values):
+        raise TypeError
 
 
 def read_people(path: AnyPath) -> Qrels:

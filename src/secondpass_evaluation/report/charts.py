@@ -194,9 +194,10 @@ def per_query(comparison: ComparisonData, result: Result, prefix: str) -> str | 
             tones = [tone(height) for height in heights]
             axes.bar(range(len(heights)), heights, 0.86, color=tones, linewidth=0)
         else:
-            for colour, sign in ((GAIN, 1), (LOSS, -1)):
-                part = [height if height * sign > 0 else 0.0 for height in heights]
-                axes.fill_between(range(len(part)), part, step="mid", color=colour, linewidth=0)
+            gains = [max(height, 0.0) for height in heights]
+            losses = [min(height, 0.0) for height in heights]
+            axes.fill_between(range(len(gains)), gains, step="mid", color=GAIN, linewidth=0)
+            axes.fill_between(range(len(losses)), losses, step="mid", color=LOSS, linewidth=0)
         axes.axhline(0, color=MUTED, linewidth=0.9)
         axes.set_xlim(-0.7, max(len(heights), 8) - 0.3)
         largest = max(0.1, *map(abs, heights))
@@ -205,7 +206,8 @@ def per_query(comparison: ComparisonData, result: Result, prefix: str) -> str | 
         axes.spines["bottom"].set_visible(False)
         axes.grid(axis="y")
         axes.set_ylabel(f"change of {shortened(comparison.measures[0], 20)}")
-        better, worse = (sum(height * sign > 0 for height in heights) for sign in (1, -1))
+        better = sum(height > 0 for height in heights)
+        worse = sum(height < 0 for height in heights)
         counts = f"{better} better, {worse} worse, {len(heights) - better - worse} equal"
         axes.set_xlabel(f"queries: {counts}")
         return inline(drawing, prefix, f"Changes by query: {counts}")

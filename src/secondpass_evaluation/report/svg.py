@@ -59,7 +59,9 @@ _lock = threading.Lock()
 
 def tone(value: float) -> str:
     """The colour of a gain, of a loss, or of neither."""
-    return GAIN if value > TIE else LOSS if value < -TIE else MUTED
+    if value > TIE:
+        return GAIN
+    return LOSS if value < -TIE else MUTED
 
 
 def available() -> bool:

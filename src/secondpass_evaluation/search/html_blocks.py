@@ -90,7 +90,7 @@ def _parsed(text: str) -> Any | None:
 
 
 def _removed_title(root: Any) -> str:
-    """The first title of a page that is not empty; all are removed, but not those of pictures."""
+    """The first title of a page that is not empty; all are removed, except titles of pictures."""
     title = ""
     for element in root.xpath("//title[not(ancestor::svg)]"):
         title = title or " ".join(element.text_content().split())
@@ -99,7 +99,7 @@ def _removed_title(root: Any) -> str:
 
 
 def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
-    """The blocks of a page, with those of navigation if that is true."""
+    """The blocks of a page, with navigation or without."""
     parts: list[str] = []  # of the text since the last block
     is_heading = False
     preformatted = 0  # how many <pre> are open

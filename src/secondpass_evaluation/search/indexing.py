@@ -18,7 +18,13 @@ from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.words import WORDS_VERSION
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
-from secondpass_evaluation.search.documents import READER_VERSION, changes, corpus_file, read_source
+from secondpass_evaluation.search.documents import (
+    READER_VERSION,
+    Source,
+    changes,
+    corpus_file,
+    read_source,
+)
 from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.index import Index, open_existing
 from secondpass_evaluation.search.index_files import (
@@ -115,7 +121,8 @@ def build_index(
     selection = selection_by(include, exclude)
     check_folder(folder)
     report = progress or no_progress
-    if has_folder := folder.exists():
+    has_folder = folder.exists()
+    if has_folder:
         report("checking the index", 0, None)
     old = open_existing(folder, embedder)
     is_current = (
@@ -126,13 +133,8 @@ def build_index(
     if has_folder:
         report("checking the index", 1, 1)
     if old is not None and is_current:
-        if {*os.listdir(folder)} - {
-            MANIFEST,
-            LOCK,
-            UNFINISHED,
-            old.manifest["folder"],
-            *STORE_FILES,
-        }:
+        own_files = {MANIFEST, LOCK, UNFINISHED, old.manifest["folder"], *STORE_FILES}
+        if {*os.listdir(folder)} - own_files:
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         kept = old.manifest["counts"]["vectors"]
@@ -140,10 +142,7 @@ def build_index(
 
     read = read_source(source, passage_size=passage_size, selection=selection, progress=report)
     if not read.corpus:
-        skipped = first_few(read.skipped)
-        noun = "file" if len(read.skipped) == 1 else "files"
-        reason = f" ({len(read.skipped)} {noun} skipped: {skipped})" if skipped else ""
-        raise IndexFaultError(str(source), f"has no text to index{reason}")
+        raise _no_text_error(read)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     with index_lock(folder):
@@ -161,17 +160,7 @@ def build_index(
             report("writing the index", 0, None)
             parts = write_parts(parts_folder, retriever.parts)
             manifest = {
-                "format": FORMAT,
-                "version": FORMAT_VERSION,
-                "words": WORDS_VERSION,
-                "source": {
-                    "path": str(source.resolve()),
-                    "passage_size": passage_size,
-                    "reader": READER_VERSION,
-                    "include": list(selection.include),
-                    "exclude": list(selection.exclude),
-                    "files": {name: list(file) for name, file in read.files.items()},
-                },
+                **_about_source(read, passage_size, selection),
                 "embedder": embedder.name if embedder else None,
                 "counts": {
                     "files": len(read.files) - len(read.skipped),
@@ -190,6 +179,30 @@ def build_index(
         remove_leftovers(folder)
         (folder / UNFINISHED).unlink(missing_ok=True)
     return _summary(folder, manifest, made=True, kept=vectors.kept, started=started)
+
+
+def _no_text_error(read: Source) -> IndexFaultError:
+    skipped = first_few(read.skipped)
+    noun = "file" if len(read.skipped) == 1 else "files"
+    reason = f" ({len(read.skipped)} {noun} skipped: {skipped})" if skipped else ""
+    return IndexFaultError(str(read.path), f"has no text to index{reason}")
+
+
+def _about_source(read: Source, passage_size: int, selection: Selection) -> dict[str, Any]:
+    """The part of a manifest that says what was read, and by which rules."""
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "words": WORDS_VERSION,
+        "source": {
+            "path": str(read.path.resolve()),
+            "passage_size": passage_size,
+            "reader": READER_VERSION,
+            "include": list(selection.include),
+            "exclude": list(selection.exclude),
+            "files": {name: list(file) for name, file in read.files.items()},
+        },
+    }
 
 
 def _keep_or_remove(

@@ -64,11 +64,8 @@ class Selection:
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("include", "exclude"):
-            for pattern in getattr(self, name):
-                if not isinstance(pattern, str) or not pattern.strip("/"):
-                    what = f"must be patterns of paths, such as *.md, not {describe(pattern)}"
-                    raise InputError(f"{name}: {what}")
+        _check_patterns("include", self.include)
+        _check_patterns("exclude", self.exclude)
 
     def has(self, path: str) -> bool:
         """Whether a file is to be read."""
@@ -81,13 +78,22 @@ class Selection:
         return any(_matches(path, pattern) for pattern in self.exclude)
 
 
+def _check_patterns(name: str, patterns: Iterable[object]) -> None:
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern.strip("/"):
+            what = f"must be patterns of paths, such as *.md, not {describe(pattern)}"
+            raise InputError(f"{name}: {what}")
+
+
 ALL = Selection()
 
 
 def selection_by(include: str | Iterable[str], exclude: str | Iterable[str]) -> Selection:
     """The selection of these patterns; a string is one pattern."""
-    given = ((each,) if isinstance(each, str) else tuple(each) for each in (include, exclude))
-    return Selection(*given)
+    return Selection(
+        (include,) if isinstance(include, str) else tuple(include),
+        (exclude,) if isinstance(exclude, str) else tuple(exclude),
+    )
 
 
 def selection_of(source: Mapping[str, Any]) -> Selection:
@@ -139,41 +145,59 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
         if is_site:
             in_site.add(inside)
         links = [name for name in folders if (folder / name).is_symlink()]
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and name not in links
-            and not is_index(folder / name)
-            and not selection.leaves_out_folder((inside / name).as_posix())
-        )
-        if no_pages:
-            left_out = [name for name in folders if _matches_any(name, no_pages)]
-            for name in left_out:
-                yield f"{_printable(inside / name)}/", None, SITE_REASON
-            folders[:] = [name for name in folders if name not in left_out]
-        chosen = (n for n in files if _is_html(n) and selection.has((inside / n).as_posix()))
-        as_html = {form for name in chosen for form in (name, PurePosixPath(name).stem)}
-        for name in sorted([*files, *links]):
-            if name.startswith(".") or not selection.has((inside / name).as_posix()):
+        chosen = [name for name in folders if name not in links]
+        chosen = _folders_to_read(folder, inside, chosen, selection)
+        left_out = [name for name in chosen if _matches_any(name, no_pages or ())]
+        for name in left_out:
+            yield f"{_printable(inside / name)}/", None, SITE_REASON
+        folders[:] = [name for name in chosen if name not in left_out]  # what os.walk enters
+        names = [name for name in files if selection.has((inside / name).as_posix())]
+        in_html = _names_with_html(names)
+        names += [name for name in links if selection.has((inside / name).as_posix())]
+        for name in sorted(names):
+            if name.startswith("."):
                 continue
-            file = folder / name
-            relative = file.relative_to(path).as_posix()
-            printable = _printable(file.relative_to(path))
-            is_copy = file.stem in as_html and not _is_html(name)
-            is_page = file.suffix.lower() in _PAGES and not is_copy
-            is_page = is_page and not _matches_any(name, no_pages or ())
-            if is_site and not is_page:
-                yield printable, None, SITE_REASON
-            elif printable != relative:
-                yield printable, None, "has a name that is not UTF-8"
-            elif not file.is_file():
-                yield relative, None, _NOT_FOLLOWED
+            is_copy = PurePosixPath(name).stem in in_html and not _is_html(name)
+            is_page = PurePosixPath(name).suffix.lower() in _PAGES and not is_copy
+            if is_site and (not is_page or _matches_any(name, no_pages or ())):
+                yield _printable(inside / name), None, SITE_REASON
             else:
-                yield relative, file, ""
+                yield _entry(folder / name, inside / name)
     for error in unreadable:
         printable = _printable(Path(str(error.filename)).relative_to(path))
         yield f"{printable}/", None, f"cannot be read: {error.strerror}"
+
+
+def _folders_to_read(
+    folder: Path, inside: Path, names: Iterable[str], selection: Selection
+) -> list[str]:
+    """The folders in a folder that are read, by name; ``inside`` is its path in the source."""
+    chosen: list[str] = []
+    for name in sorted(names):
+        if name.startswith(".") or is_index(folder / name):
+            continue
+        if not selection.leaves_out_folder((inside / name).as_posix()):
+            chosen.append(name)
+    return chosen
+
+
+def _names_with_html(names: Iterable[str]) -> set[str]:
+    """Stems of other forms of HTML files: of ``a.html``, ``a`` and (``a.html.md``) ``a.html``."""
+    stems: set[str] = set()
+    for name in names:
+        if _is_html(name):
+            stems |= {name, PurePosixPath(name).stem}
+    return stems
+
+
+def _entry(file: Path, inside: Path) -> Entry:
+    """The entry of a file that is selected; ``inside`` is its path in the source."""
+    printable = _printable(inside)
+    if printable != inside.as_posix():
+        return printable, None, "has a name that is not UTF-8"
+    if not file.is_file():
+        return printable, None, _NOT_FOLLOWED
+    return printable, file, ""
 
 
 def _is_html(name: str) -> bool:

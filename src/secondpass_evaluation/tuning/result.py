@@ -271,8 +271,12 @@ class Tuning:
             f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
             "without reranking.",
             *(f"Note: {note}" for note in self.notes),
-            *([f"Limits: {', '.join(limits)}."] if limits else []),
-            *([f"Not adopted: {others}."] if others else []),
+        ]
+        if limits:
+            lines.append(f"Limits: {', '.join(limits)}.")
+        if others:
+            lines.append(f"Not adopted: {others}.")
+        lines += [
             f"Smallest gain {settings.get('smallest_gain')}, confidence "
             f"{settings.get('confidence')}, {settings.get('folds')} folds, "
             f"seed {settings.get('seed')}.",

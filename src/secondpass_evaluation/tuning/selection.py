@@ -116,10 +116,9 @@ def select(
     count = gains[names[0]].shape[1]
     splits = [rng.permutation(count) % min(folds, count) for _ in range(repeats)]
     rows = [gains[name] for name in names]
-    sets = [
-        [index for index in range(len(names)) if bits >> index & 1]
-        for bits in range(1, 2 ** len(names))
-    ]
+    sets: list[list[int]] = []  # each set of methods that is not empty, by their indices
+    for bits in range(1, 2 ** len(names)):
+        sets.append([index for index in range(len(names)) if bits >> index & 1])
     observed = [*_held_out(rows, np.ones((1, count)), splits, sets)]
     drawn: list[list[Array]] = [[] for _ in sets]
     for signs in _signs(rng, resamples, count, len(names) * repeats):
@@ -259,6 +258,11 @@ def _p_with_loss(gains: Array, loss: float) -> float:
     return min(1.0, 2 * float(stats.t.sf(mean / error, len(gains))))
 
 
+def _margin(values: Array, quantile: float) -> float:
+    """Half of the width of Student's interval of a mean."""
+    return quantile * float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
 def _held(gains: Array, p: float, loss: float, confidence: float) -> Held:
     import numpy as np
     from scipy import stats
@@ -269,10 +273,9 @@ def _held(gains: Array, p: float, loss: float, confidence: float) -> Held:
     low = high = None
     if deviation or loss:
         quantile = float(stats.t.ppf((1 + confidence) / 2, len(gains)))
-        ends = []
-        for sign in (-1, 1):
-            more = np.append(gains, sign * loss)
-            margin = quantile * float(more.std(ddof=1)) / math.sqrt(len(more))
-            ends.append(float(more.mean()) + sign * margin)
-        low, high = min(ends[0], mean), max(ends[1], mean)
+        with_loss, with_gain = np.append(gains, -loss), np.append(gains, loss)
+        # The deviations of both differ, so the interval is not symmetric.
+        low = float(with_loss.mean()) - _margin(with_loss, quantile)
+        high = float(with_gain.mean()) + _margin(with_gain, quantile)
+        low, high = min(low, mean), max(high, mean)
     return Held(mean, low, high, deviation, p if changed else 1.0, changed)

@@ -128,21 +128,22 @@ def tune(
     attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
     for attempt in attempts:
         keep_within(attempt, latency, cost)
-    settings = {
-        "depth": depth,
-        **({} if latency is None else {"latency": latency, "latency_of": "p95"}),
-        **({} if cost is None else {"cost": cost}),
+    settings: dict[str, Any] = {"depth": depth}
+    if latency is not None:
+        settings |= {"latency": latency, "latency_of": "p95"}
+    if cost is not None:
+        settings["cost"] = cost
+    settings |= {
         "smallest_gain": smallest_gain,
         "confidence": CONFIDENCE,
         "folds": FOLDS,
         "repeats": REPEATS,
         "resamples": RESAMPLES,
         "seed": seed,
-        **({"now": observed.now} if any(one.terms for one, _ in created.values()) else {}),
-        "date": started,
-        "versions": versions(),
-        "machine": machine(),
     }
+    if any(reranker.terms for reranker, _ in created.values()):
+        settings["now"] = observed.now
+    settings |= {"date": started, "versions": versions(), "machine": machine()}
     return choose(observed, before.per_query[measure], attempts, measure, settings)
 
 
@@ -331,9 +332,9 @@ def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> 
         attempt.variants = [item for item in variants if price(item) <= cost]
         if not attempt.variants:
             cheapest = min(map(price, variants))
-            known = (
-                f"it costs {cheapest:.4g} a query" if cheapest < math.inf else "its cost is unknown"
-            )
+            known = "its cost is unknown"
+            if cheapest < math.inf:
+                known = f"it costs {cheapest:.4g} a query"
             attempt.reason = f"{known}, and the limit is {cost:g}"
 
 

@@ -101,7 +101,9 @@ def validate(
             record["missing"] = missing
             record["warnings"] = [f"{path}: {_LEXICAL}" for path in _lexical_fallbacks(config)]
             record["warnings"] += _about_terms(reranker)
-            for message in [*([] if missing is None else [missing]), *record["warnings"]]:
+            if missing is not None:
+                warn(f"{name}: {missing}")
+            for message in record["warnings"]:
                 warn(f"{name}: {message}")
             if not as_json:
                 write(one_line(f"{name}: valid") + "\n")

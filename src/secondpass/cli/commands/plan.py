@@ -204,7 +204,10 @@ def _print_table(
 ) -> None:
     columns = ["candidates", "calls", "rounds", "tokens in", "tokens out", "cost", "seconds"]
     table = plain_table(heading, numbers=columns)
-    for name, stage in [*rows, *([] if total is None else [("total", total)])]:
+    lines = [*rows]
+    if total is not None:
+        lines.append(("total", total))
+    for name, stage in lines:
         cells = [
             one_line(name),
             # One stage gets what another has ranked, so there is no sum of candidates.

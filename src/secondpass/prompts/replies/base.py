@@ -75,8 +75,8 @@ def dump(value: Any) -> dict[str, Any] | None:
 def load(data: Any, count: int, *kinds: type) -> Any:
     """The reverse of :func:`dump`, for a question with ``count`` documents.
 
-    It uses the first of the classes that fits, by default of those of this module, and raises any
-    exception if the data is no answer about so many documents.
+    It uses the first of the ``kinds`` that fits, by default of the classes of this module, and
+    raises any exception if the data is no answer about so many documents.
     """
     for kind in kinds or (BatchScores, Order):
         if data.keys() == {item.name for item in fields(kind)}:
@@ -123,7 +123,7 @@ class ReplyFormat(ABC, Generic[T_co]):
     tokens_per_document: ClassVar[int]  # expected tokens of a reply, per document
     logprobs: int = 0  # number of alternatives per token whose log probabilities are requested
     needs_logprobs: bool = False  # whether a reply cannot be read without them
-    words: Sequence[str] = ()  # those of which a reply is one, if only its first token is read
+    words: Sequence[str] = ()  # a reply is one of them, if only its first token is read
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):
@@ -136,7 +136,9 @@ class ReplyFormat(ABC, Generic[T_co]):
     @property
     def first_index(self) -> int | None:
         """The first index if labels are indices; else None."""
-        return {"index0": 0, "index1": 1}.get(self.labels)
+        if self.labels == "index0":
+            return 0
+        return 1 if self.labels == "index1" else None
 
     @property
     def draws_labels(self) -> bool:
@@ -181,7 +183,7 @@ class ReplyFormat(ABC, Generic[T_co]):
     def dump(self, value: Any) -> Any:
         """A value that was read, as JSON values by place; None if the reply broke off.
 
-        A format with other values than those of this module overrides this and :meth:`load`.
+        A format whose values are of neither class of this module overrides this and :meth:`load`.
         """
         return dump(value)
 

@@ -50,7 +50,8 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
         total += probability
         place = places.get(plain(text))
         if place is not None:
-            listed[place] = (listed[place] or 0.0) + probability
+            before = listed[place]
+            listed[place] = probability if before is None else before + probability
     lowest = math.exp(min(alternatives.values()))
     return WordProbabilities(tuple(listed), max(0.0, min(lowest, 1 - total)))
 

@@ -133,40 +133,55 @@ def _read_chain(parts: ReplyParts, labels: Labels, *, cut: bool = False) -> Orde
     """The order of the only chain in a reply; None if there is none."""
     text = parts.answer
     chains = _chains(text, labels)
-    orders = [
-        chain
-        for chain in chains
-        if len(chain) > 1 and any(labels.place(item[1]) is not None for item in chain)
-    ]
+    orders = [chain for chain in chains if len(chain) > 1 and _has_label(chain, labels)]
     if not orders:
         return _read_without_chain(text, chains, labels, cut=cut)
-    names_of_orders = [[item[1] for item in chain] for chain in orders]
-    if len({tuple(map(plain, names)) for names in names_of_orders}) > 1:
+    if len({tuple(map(plain, _names(chain))) for chain in orders}) > 1:
         raise ReplyError("it holds more than one order")
-    order = _order(names_of_orders[0], labels)
+    order = _order(_names(orders[0]), labels)
     if order is None:
         raise ReplyError("it holds no order of the form that was asked for")
-    bracketed = {labels.place(item[1]) for chain in chains for item in chain}
-    if bracketed - {None} - set(order.places):
-        raise ReplyError("it has documents in brackets that are not in its order")
+    allowed = {None, *order.places}
+    for chain in chains:
+        if any(labels.place(name) not in allowed for name in _names(chain)):
+            raise ReplyError("it has documents in brackets that are not in its order")
+    goes_on = cut and _CUT_ITEM.fullmatch(text, orders[-1][-1].end()) is not None
+    _check_whole(text, chains, orders, goes_on=goes_on)
+    if cut and not goes_on:
+        places = [(chain[0].start(), chain[-1].end()) for chain in orders]
+        is_open = text.rfind("[") > text.rfind("]")
+        check_cut(parts, places, is_open=is_open)
+    return order
+
+
+def _names(chain: Chain) -> list[str]:
+    return [item[1] for item in chain]
+
+
+def _has_label(chain: Chain, labels: Labels) -> bool:
+    return any(labels.place(name) is not None for name in _names(chain))
+
+
+def _check_whole(
+    text: str, chains: Sequence[Chain], orders: Sequence[Chain], *, goes_on: bool
+) -> None:
+    """Raise ReplyError if an order may go on beside it: by a label, or a sign that compares.
+
+    ``goes_on`` says that the last one does, where the reply broke off.
+    """
     starts = {chain[0].start() for chain in orders}
     for chain, following in itertools.pairwise(chains):
         gap = text[chain[-1].end() : following[0].start()]
-        in_order = {part[0].start() in starts for part in (chain, following)}
-        if _BESIDE.fullmatch(gap) and len(in_order) > 1:
+        is_order = chain[0].start() in starts
+        is_followed_by_order = following[0].start() in starts
+        if is_order != is_followed_by_order and _BESIDE.fullmatch(gap):
             raise ReplyError("its order is interrupted")
-    goes_on = cut and _CUT_ITEM.fullmatch(text, orders[-1][-1].end()) is not None
     for chain in orders[:-1] if goes_on else orders:
         start, end = chain[0].start(), chain[-1].end()
         before = text[max(0, start - _AROUND) : start].rstrip()
         after = text[end : end + _AROUND].lstrip()
         if before[-1:] in _COMPARING or after[:1] in _COMPARING:
             raise ReplyError("its order is interrupted")
-    if cut and not goes_on:
-        places = [(chain[0].start(), chain[-1].end()) for chain in orders]
-        is_open = text.rfind("[") > text.rfind("]")
-        check_cut(parts, places, is_open=is_open)
-    return order
 
 
 def _chains(text: str, labels: Labels) -> list[Chain]:

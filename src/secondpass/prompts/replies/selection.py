@@ -183,6 +183,7 @@ _NUMBER = re.compile(
 )
 # After the number in a string such as "7/10", "70 %" or "7 points".
 _UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
+# In tuples, here and below, or the formatter would give each word a line.
 _SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
 _REMARK_KEYS = frozenset(
     [
@@ -425,19 +426,22 @@ def order_rows(value: Any, labels: Labels) -> list[Row]:
         if not isinstance(value, JsonObject):
             break
         key, value = _unwrap(value, "ranking")
-        holds_numbers |= key == "ranks" or key in _SCORE_WRAPPERS
-    # Bare numbers there are scores or ranks of the documents as shown, not labels.
-    if not isinstance(value, list) or (
-        holds_numbers and any(number_in(item)[0] is not None for item in value)
-    ):
+        if key == "ranks" or key in _SCORE_WRAPPERS:
+            holds_numbers = True
+    if not isinstance(value, list):
         return []
+    if holds_numbers and any(number_in(item)[0] is not None for item in value):
+        return []  # scores or ranks of the documents as shown, not labels
     # An array for each label. Numbers in brackets may be anything.
     if not labels.numeric and all(isinstance(item, list) and len(item) == 1 for item in value):
         value = [label for (label,) in value]
-    return [
-        row_of(item, labels, None) or Row(None) if isinstance(item, list | dict) else Row(item)
-        for item in value
-    ]
+    rows = []
+    for item in value:
+        if isinstance(item, list | dict):
+            rows.append(row_of(item, labels, None) or Row(None))
+        else:
+            rows.append(Row(item))
+    return rows
 
 
 def _unwrap(value: JsonObject, name: str) -> tuple[str, Any]:

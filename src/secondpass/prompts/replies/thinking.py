@@ -212,15 +212,14 @@ class _Marks:
         notations = read_notations()
         self._marks: dict[str, _Mark] = {}
         self._by_token: dict[str, list[tuple[re.Pattern[str], _Mark]]] = {}
-        openings = []
+        self._openings: list[tuple[re.Pattern[str], _Mark]] = []
         for notation, roles in notations["marks"].items():
             for role, literals in roles.items():
                 for literal in literals:
                     if role == "opening":
-                        openings.append((_opening(literal), notation))
+                        self._openings.append((_opening(literal), _Mark(starts=notation)))
                     else:
                         self._add(literal, notation, role)
-        self._openings = [(pattern, _Mark(notation)) for pattern, notation in openings]
         names = "|".join(map(_pattern, notations["tags"]))
         self._tag = re.compile(rf"<(/?)({names})(?:\s[^<>]*)?>", re.I)
         words = [re.escape(token) for token in self._by_token if token[0] != "<"]
@@ -238,29 +237,35 @@ class _Marks:
         """The marks of a text, with where each starts and stops."""
         stop = 0
         for pattern, mark in self._openings:
-            if found := pattern.match(text):
-                stop = found.end()
-                yield mark, (found.start(), stop)
+            if match := pattern.match(text):
+                stop = match.end()
+                yield mark, (match.start(), stop)
         for token in self._token.finditer(text):
             start = token.start()
             if start < stop:
                 continue
             if tag := self._tag.fullmatch(token[0]):
                 name, stop = tag[2].lower(), token.end()
-                yield _Mark(ends=frozenset({name})) if tag[1] else _Mark(name), (start, stop)
+                mark = _Mark(ends=frozenset({name})) if tag[1] == "/" else _Mark(starts=name)
+                yield mark, (start, stop)
                 continue
             for pattern, mark in self._by_token.get(token[0], ()):
-                if found := pattern.match(text, start):
-                    stop = found.end()
+                if match := pattern.match(text, start):
+                    stop = match.end()
                     yield mark, (start, stop)
                     break
 
 
 def _pattern(literal: str) -> str:
+    """The pattern of a mark, in which ``*`` stands for anything in its line."""
     return re.escape(literal).replace(r"\*", r"[^\n]{0,100}?")
 
 
 def _opening(literal: str) -> re.Pattern[str]:
+    """The pattern of a mark at the beginning of a reply.
+
+    After a word, a capital or a letter without case has to follow.
+    """
     follows = r"(?=[^\W\d_a-z])" if literal[-1].isalpha() else ""
     return re.compile(rf"\s*{_pattern(literal)}{follows}")
 

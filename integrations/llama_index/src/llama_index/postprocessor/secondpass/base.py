@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
@@ -25,7 +24,7 @@ from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
 from pydantic import BeforeValidator, FieldSerializationInfo
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticSerializationError, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from llama_index.postprocessor.secondpass.events import Finish, checked_manager, dispatcher, observe
 from llama_index.postprocessor.secondpass.nodes import (
@@ -34,13 +33,20 @@ from llama_index.postprocessor.secondpass.nodes import (
     ranked,
     shortened_nodes,
 )
-from llama_index.postprocessor.secondpass.parameters import INSTEAD, holds_a_key, resolved
+from llama_index.postprocessor.secondpass.parameters import (
+    INSTEAD,
+    holds_a_key,
+    plain_errors,
+    resolved,
+)
 from llama_index.postprocessor.secondpass.prompts import prompt_objects, saved_prompts, templates
+from llama_index.postprocessor.secondpass.query_settings import Scope
 from secondpass import (
     ConfigurationError,
     InputError,
     NotSerializableError,
     Problem,
+    Ranked,
     Ranking,
     Report,
     Reranker,
@@ -54,52 +60,17 @@ from secondpass.adapters import (
     detached,
     fork_lock,
     naming_kept_keys,
-    problems_of,
     saved,
     whole_number,
     with_prompts,
 )
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
-OrderLike: TypeAlias = str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None
+Order: TypeAlias = str | Mapping[str, Any] | Callable[[Sequence[Ranked]], Sequence[Ranked]]
 Own = BeforeValidator(detached)
 """Marks fields with mappings, which the caller may change later."""
 
 _updating = fork_lock()
-
-
-class Scope:
-    """Identifies a postprocessor and its copies; does not take part in comparisons of them."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scope)
-
-    __hash__ = object.__hash__
-
-
-_blocks: ContextVar[tuple[tuple[Scope, Mapping[str, Any]], ...]] = ContextVar(
-    "secondpass_query_settings", default=()
-)
-"""The settings of the blocks that are open in this task or thread, outermost first, by owner."""
-
-
-@contextmanager
-def _block(owner: Scope, settings: Mapping[str, Any]) -> Iterator[None]:
-    """Apply settings for ``owner`` within the block and in the tasks that are started in it."""
-    token = _blocks.set((*_blocks.get(), (owner, settings)))
-    try:
-        yield
-    finally:
-        _blocks.reset(token)
-
-
-@contextmanager
-def _plain_errors(name: str) -> Iterator[None]:
-    """Raise pydantic's errors about the fields of a class in the words of those of the core."""
-    try:
-        yield
-    except ValidationError as error:
-        raise ConfigurationError(problems_of(error, lambda _key: ""), name) from None
 
 
 class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
@@ -117,7 +88,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     The parameters from ``top_n`` to ``strict`` override settings of a preset or a file; None: as
     configured. They are an error if a mapping or a Reranker has the same setting, and if the method
-    has no such setting.
+    has no such setting. ``top_n``, ``depth``, ``similarity_cutoff``, ``dedupe``, ``order``,
+    ``max_tokens``, ``callback_manager`` and those of metadata are read at each run, so they can be
+    assigned; all others are fixed.
 
     Args:
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
@@ -197,7 +170,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     strict: bool | None = Field(
         None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
-    order: Annotated[OrderLike, Own] = Field(
+    order: Annotated[str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None, Own] = Field(
         None, description="Rule that moves nodes after they are ranked."
     )
     max_tokens: int | None = Field(
@@ -240,7 +213,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         api_key: str | SecretStr | None = None,
         dedupe: bool | None = None,
         strict: bool | None = None,
-        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+        order: Order | None = None,
         max_tokens: int | None = None,
         metadata_mode: MetadataMode = MetadataMode.NONE,
         metadata_prefix: str = "",
@@ -277,7 +250,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             "llm": llm,
         }
         core = resolved(reranker, self.PARAMETERS, fields)
-        with _plain_errors(type(self).__name__):
+        with plain_errors(type(self).__name__):
             super().__init__(**fields)
         for name in self.PARAMETERS.per_call:
             self.PARAMETERS.check(name, getattr(self, name), reranker, core)
@@ -305,7 +278,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             raise ConfigurationError(self.PARAMETERS.unknown([name]), type(self).__name__)
         if name in self.PARAMETERS.per_call:
             self.PARAMETERS.check(name, value, self.reranker, self._reranker)
-        with _plain_errors(type(self).__name__):
+        with plain_errors(type(self).__name__):
             super().__setattr__(name, value)
 
     @classmethod
@@ -321,7 +294,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+        order: Order | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
@@ -354,7 +327,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+        order: Order | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
@@ -370,7 +343,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         self,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+        order: Order | None = None,
         context: Any = None,
         instruction: str | None = None,
     ) -> AbstractContextManager[None]:
@@ -391,7 +364,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         check_options(self._reranker, order=order, instruction=instruction)
         settings = {"order": order, "context": context, "instruction": instruction}
         settings["top_k"] = whole_number("top_n", top_n)
-        return _block(self._scope, {k: value for k, value in settings.items() if value is not None})
+        given = {name: value for name, value in settings.items() if value is not None}
+        return self._scope.block(given)
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """How many nodes to ask the retriever for (its ``similarity_top_k``).
@@ -438,12 +412,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     def _settings(self, top_n: int | None, **options: Any) -> dict[str, Any]:
         options["top_k"] = whole_number("top_n", top_n)
-        settings: dict[str, Any] = {}
-        for owner, block_settings in _blocks.get():
-            if owner is self._scope:
-                settings |= block_settings
-        settings |= {name: value for name, value in options.items() if value is not None}
-        return self.PARAMETERS.call_settings(self, **settings)
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.PARAMETERS.call_settings(self, **{**self._scope.settings(), **given})
 
     def _observe(
         self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]

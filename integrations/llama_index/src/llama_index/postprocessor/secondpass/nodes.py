@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any, TypeVar
 
+from llama_index.core.bridge.pydantic import BaseModel
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 from llama_index.core.utils import get_tokenizer
 
@@ -14,7 +16,8 @@ from secondpass.adapters import Shortened, checked_list, results, shortened
 
 _NEIGHBOURS = ("ref_doc_id", "start_char_idx")
 """The document of a node, and where the node begins in it."""
-_EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def checked_nodes(nodes: object) -> list[NodeWithScore]:
@@ -60,7 +63,7 @@ def ranked(
         node = copied(scored.node, added)
         if texts is not None:
             node.set_content(texts[index].text)
-        copies.append(_scored(scored, node, score))
+        copies.append(_changed(scored, {"node": node, "score": score}))
     return copies
 
 
@@ -106,32 +109,32 @@ def _with_own_text(item: Ranked, node: BaseNode) -> Ranked:
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
     """A copy of the node with ``added`` metadata; its mappings and lists are copies, too."""
-    # Equivalent to model_copy(update=...), which took half of the postprocessor's time.
-    fields = node.__dict__.copy()
-    fields["metadata"] = {**fields["metadata"], **added}
-    fields["relationships"] = fields["relationships"].copy()
-    fields["excluded_llm_metadata_keys"] = _joined(fields["excluded_llm_metadata_keys"], added)
-    fields["excluded_embed_metadata_keys"] = _joined(fields["excluded_embed_metadata_keys"], added)
-    extra, private = node.__pydantic_extra__, node.__pydantic_private__
-    copy = node.__class__.__new__(node.__class__)
-    assign = object.__setattr__
-    assign(copy, "__dict__", fields)
-    assign(copy, "__pydantic_fields_set__", node.__pydantic_fields_set__ | _EXCLUDED_SET)
-    assign(copy, "__pydantic_extra__", None if extra is None else extra.copy())
-    assign(copy, "__pydantic_private__", None if private is None else private.copy())
-    return copy
+    return _changed(
+        node,
+        {
+            "metadata": {**node.metadata, **added},
+            "relationships": node.relationships.copy(),
+            "excluded_llm_metadata_keys": _joined(node.excluded_llm_metadata_keys, added),
+            "excluded_embed_metadata_keys": _joined(node.excluded_embed_metadata_keys, added),
+        },
+    )
 
 
 def snapshot(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
     """Copies that do not change when other components write to the nodes."""
-    return [_scored(scored, copied(scored.node, {}), scored.score) for scored in nodes]
+    return [_changed(scored, {"node": copied(scored.node, {})}) for scored in nodes]
 
 
-def _scored(scored: NodeWithScore, node: BaseNode, score: float | None) -> NodeWithScore:
-    """A copy of ``scored`` with another node and score."""
-    if type(scored) is NodeWithScore:  # twice as fast
-        return NodeWithScore(node=node, score=score)
-    return scored.model_copy(update={"node": node, "score": score})
+def _changed(model: M, changes: dict[str, Any]) -> M:
+    """``model.model_copy(update=changes)``, which took half of the postprocessor's time."""
+    copy = object.__new__(type(model))
+    extra, private = model.__pydantic_extra__, model.__pydantic_private__
+    assign = object.__setattr__
+    assign(copy, "__dict__", {**model.__dict__, **changes})
+    assign(copy, "__pydantic_fields_set__", model.__pydantic_fields_set__.union(changes))
+    assign(copy, "__pydantic_extra__", None if extra is None else extra.copy())
+    assign(copy, "__pydantic_private__", None if private is None else private.copy())
+    return copy
 
 
 def _joined(keys: list[str], added: Mapping[str, object]) -> list[str]:

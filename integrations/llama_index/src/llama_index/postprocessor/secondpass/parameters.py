@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from llama_index.core.bridge.pydantic import SecretStr
 from llama_index.core.llms import LLM
+from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass.llm import OwnedLLM
 from secondpass import ConfigurationError, Problem, Reranker
-from secondpass.adapters import NO_EQUIVALENT, Override, Parameters, kind_of, with_prompts
+from secondpass.adapters import (
+    NO_EQUIVALENT,
+    Override,
+    Parameters,
+    kind_of,
+    problems_of,
+    with_prompts,
+)
 from secondpass.config import resolve
 
 _PROMPT = "call update_prompts({'instruction_prompt': …})"
@@ -107,6 +116,15 @@ def _of_cross_encoder(arguments: object) -> dict[str, Override]:
         for key, value in arguments.items()
         if value is not None
     }
+
+
+@contextmanager
+def plain_errors(name: str) -> Iterator[None]:
+    """Raise pydantic's errors about the fields of a class in the words of those of the core."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ConfigurationError(problems_of(error, lambda _key: ""), name) from None
 
 
 _KEY = re.compile(

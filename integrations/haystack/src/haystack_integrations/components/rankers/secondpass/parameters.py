@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
 from typing import Any
 
 from haystack.utils import ComponentDevice, Secret
@@ -59,11 +58,9 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         problems.append(Problem(("chat_generator",), message))
     if problems:
         raise ConfigurationError(problems)
-    model = values["model"]
     return parameters.overrides(
         {
             **values,
-            "model": fspath(model) if isinstance(model, PathLike) else model,
             "scale_score": _ACTIVATIONS.get(values["scale_score"]),
             "meta_fields_to_embed": _fields(values["meta_fields_to_embed"]),
             "device": _device(values["device"]),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from operator import attrgetter
+from os import fspath
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -43,6 +44,7 @@ from secondpass.config import resolve
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
+"""Of this component, where the core has others."""
 _NEIGHBOURS = ("source_id", "split_idx_start")
 """Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
 
@@ -111,8 +113,10 @@ class SecondPassRanker:
         """Create a SecondPassRanker. No model is loaded, no client made and no secret read yet.
 
         Parameters that are not at their defaults override settings of a preset or a file. They are
-        an error if a mapping has the same setting, with a ready Reranker (except `dedupe`, and
-        `top_k` if it has none), and if the method has no such setting.
+        an error if a mapping has the same setting, and if the method has no such setting. Beside a
+        ready Reranker they are an error, except `dedupe`, and `top_k` and `score_threshold` if it
+        has none. `top_k`, `depth`, `score_threshold`, `dedupe`, `max_tokens` and `meta_prefix` are
+        read at each run, so they can be assigned; all others are fixed.
 
         :param reranker:
             A preset's name, a configuration, the path of one in YAML, or a `secondpass.Reranker`.
@@ -181,7 +185,7 @@ class SecondPassRanker:
         :raises secondpass.MissingExtraError:
             If the packages that the configuration needs are not installed.
         """
-        self.model = model
+        self.model = fspath(model) if isinstance(model, Path) else model
         self.scale_score = scale_score
         self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
         self.embedding_separator = embedding_separator
@@ -404,18 +408,23 @@ class SecondPassRanker:
         :returns:
             Dictionary with serialized data.
         :raises secondpass.NotSerializableError:
-            If the reranker holds an object that no configuration can describe.
+            If the reranker holds a key, or an object that no configuration can describe.
         :raises ValueError:
             If `token` is not taken from the environment.
         """
         reranker = saved(self.reranker, "reranker")
         if isinstance(self.reranker, Reranker):
             reranker.pop("dedupe", None)  # beside it, the parameter decides
-        generator, counter = self.chat_generator, self.token_counter
+        counter: Any = self.token_counter
+        if counter is not None:
+            counter = serialize_callable(counter)
+        generator: Any = self.chat_generator
+        if generator is not None:
+            generator = component_to_dict(generator, "chat_generator")
         return default_to_dict(
             self,
             reranker=reranker,
-            model=None if self.model is None else str(self.model),
+            model=self.model,
             top_k=self.top_k,
             depth=self.depth,
             score_threshold=self.score_threshold,
@@ -436,10 +445,10 @@ class SecondPassRanker:
             config_kwargs=self.config_kwargs,
             dedupe=self.dedupe,
             max_tokens=self.max_tokens,
-            token_counter=None if counter is None else serialize_callable(counter),
+            token_counter=counter,
             meta_prefix=self.meta_prefix,
             raise_on_failure=self.raise_on_failure,
-            chat_generator=generator and component_to_dict(generator, "chat_generator"),
+            chat_generator=generator,
         )
 
     @classmethod
