@@ -20,7 +20,7 @@ GOOD = Agreement(60, 4, 0.02, 0.01, 0.5, 1.0, 1.0)
 class Export:
     """Stands for the export of any model; keeps its arguments."""
 
-    measured, given = GOOD, None
+    measured, given, doubt = GOOD, None, None
 
     def __call__(self, model, *, progress, **given):
         progress("Converting the model", 1, 4)
@@ -29,7 +29,8 @@ class Export:
         if self.measured.overlap < exporting.LEAST_OVERLAP and not given["force"]:
             raise ExportError("refused: the overlap is too small", agreements)
         folder = Path(given["into"] or model)
-        return Exported(folder, f"{given['backend']}/model.file", 2_500_000, agreements)
+        file = f"{given['backend']}/model.file"
+        return Exported(folder, file, 2_500_000, agreements, self.doubt)
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def test_json(secondpass, export):
                 "top_10_overlap": 1.0,
             }
         },
+        "doubt": None,
         "next": "next: set `model: new` and `file: openvino/model.file` of cross_encoder; "
         "an int8 file is used only if it is named",
     }
@@ -99,6 +101,13 @@ def test_a_refusal_shows_what_was_measured_and_force_warns(secondpass, export):
     forced = secondpass("export", "model", "--force")
     warning = "warning: in float32, the ranking differs from the original's"
     assert (forced.code, forced.err.splitlines()) == (0, [warning])
+
+
+def test_a_doubtful_model_is_warned_of(secondpass, export):
+    export.doubt = "it knows nothing"
+    done = secondpass("export", "model")
+    assert (done.code, done.err) == (0, "warning: the model is doubtful: it knows nothing\n")
+    assert json.loads(secondpass("export", "model", "--json").out)["doubt"] == export.doubt
 
 
 def test_errors_are_one_sentence(secondpass, tmp_path, monkeypatch):

@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 
 from checkpoint_folders import bare, edit, modular
+from damaged_folders import write_damaged
+from overlap_model import write_overlap
 from remembered_trace import remember
 from rotation import rotating
 from secondpass.errors import InputError, ModelLoadError
 from secondpass.exporting import export as exporting
 from secondpass.exporting.conversion import ExportError
 from secondpass.exporting.export import export
+from secondpass.scorers.checks import known_answers
 from tiny_architectures import scores_of, word_pairs, write_architecture
 from tiny_models import write_classifier
 
+DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 PAIRS = word_pairs(queries=2)
 
 
@@ -116,6 +120,21 @@ def test_a_file_that_ranks_differently_is_refused(model, tmp_path, monkeypatch):
     assert files(tmp_path) == before
     export(str(model), pairs=PAIRS, force=True)
     assert files(model) - before >= {"onnx/model.onnx"}
+
+
+def test_the_original_is_asked_what_it_knows(tmp_path, monkeypatch):
+    monkeypatch.setattr(known_answers, "doubt", DOUBT)
+    right = write_overlap(tmp_path / "right")
+    assert export(str(right), pairs=PAIRS).doubt is None
+    random = write_damaged(tmp_path / "random", "everything random")
+    doubt = export(str(random), pairs=PAIRS).doubt
+    assert doubt.startswith("of six questions with an obvious answer, the model ranks ")
+    inverted = write_damaged(tmp_path / "inverted", "head negated")
+    before = files(inverted)
+    with pytest.raises(ExportError, match=r"refused: .* mean the opposite.*nothing was written"):
+        export(str(inverted), pairs=PAIRS)
+    assert files(inverted) == before
+    assert "mean the opposite" in export(str(inverted), pairs=PAIRS, force=True).doubt
 
 
 @rotating(

@@ -85,12 +85,10 @@ def by_command(method, strict):
 WAYS = {"haystack": by_haystack, "llama_index": by_llama_index, "command": by_command}
 
 
-def kinds():
-    for name in DAMAGES:
-        yield pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.long], id=name)
+KINDS = [pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.long]) for name in DAMAGES]
 
 
-@pytest.mark.parametrize("name", kinds())
+@pytest.mark.parametrize("name", KINDS)
 def test_no_other_order_is_ok_by_any_way_in(tmp_path, orders, name):
     folder = str(write_damaged(tmp_path / "model", name))
     for backend in ("auto", "torch"):
@@ -110,7 +108,7 @@ def test_no_other_order_is_ok_by_any_way_in(tmp_path, orders, name):
             assert said == [[*QUERIES]] * 2 * len(WAYS)
 
 
-@pytest.mark.parametrize("name", kinds())
+@pytest.mark.parametrize("name", KINDS)
 def test_doctor_and_export_call_no_other_order_right(tmp_path, orders, name):
     folder = str(write_damaged(tmp_path / "model", name))
     told = called("doctor", folder, "--json")

@@ -52,12 +52,14 @@ class Exported:
         size: bytes, including a separate file of weights.
         agreements: the agreement with the original in each precision that the backend has on this
             processor: ``float32``, and perhaps ``bfloat16``.
+        doubt: why the original is doubtful, by questions with obvious answers; None if it is not.
     """
 
     folder: Path
     file: str
     size: int
     agreements: Mapping[str, Agreement]
+    doubt: str | None = None
 
 
 def export(
@@ -83,12 +85,13 @@ def export(
         int8: store the weights as int8, with float32 scales.
         pairs: (query, passage) pairs to compare the scores on, at least one query with more than
             ten passages. None is 200 pairs that are shipped.
-        force: replace existing files, and keep a file that ranks differently.
+        force: replace existing files, and keep a file that ranks differently, or that of a model
+            which ranks obvious answers last.
         progress: called as the export advances.
 
     Raises:
-        ExportError: the model cannot be converted, a score is not finite, or the top-10 overlap in
-            float32 is below 0.98.
+        ExportError: the model cannot be converted, ranks obvious answers last, or a score is not
+            finite, or the top-10 overlap in float32 is below 0.98.
         InputError: an argument is wrong, the file exists, or a file of the folder would change.
         MissingExtraError: a package is not installed.
         ModelLoadError: the model cannot be loaded, is no such model, or only torch can run it.
@@ -109,6 +112,8 @@ def export(
     with TemporaryDirectory(prefix=".secondpass-export-", dir=nearest) as scratch, quiet():
         draft = Path(scratch) / "model"
         original = _load(model)
+        engine = PairEngine(original)
+        doubt = _doubt(engine, force=force)
         _write_others(original.encoder, folder, draft, complete=complete)
         if not force:
             check_differences(draft, folder)
@@ -122,7 +127,7 @@ def export(
             int8=int8,
         )
         advance("Scoring with the original", 2, _STEPS)
-        expected = PairEngine(original).score(lists)
+        expected = engine.score(lists)
         _check_finite(expected, "the original's")
         advance("Scoring with the new file", 3, _STEPS)
         agreements = _agreements(
@@ -134,7 +139,18 @@ def export(
         aside.mkdir()
         move_into(draft, folder, file, aside)
     advance("Done", _STEPS, _STEPS)
-    return Exported(folder, file, size, agreements)
+    return Exported(folder, file, size, agreements, doubt)
+
+
+def _doubt(engine: PairEngine, *, force: bool) -> str | None:
+    """Why the original is doubtful, if it is."""
+    try:
+        return engine.doubt()
+    except ModelLoadError as error:
+        if not force:
+            message = f"refused: {error}; nothing was written (--force, force=True, writes it)"
+            raise ExportError(message) from error
+        return str(error)
 
 
 def _folder(model: str, into: str | os.PathLike[str] | None) -> tuple[Path, bool]:

@@ -42,7 +42,7 @@ MODELS = {
         facts("BertForSequenceClassification", "Transformer", saved="CrossEncoder"),
         "classifier",
     ),
-    "adapter": (None, "classifier"),
+    "nothing": (None, "classifier"),
     "ettin": (facts("ModernBertModel", f"{POOLED} Dense", saved="CrossEncoder"), "modules"),
     "Qwen3-Reranker, today": (
         facts("Qwen3ForCausalLM", "Transformer LogitScore", saved="CrossEncoder"),
@@ -96,6 +96,15 @@ MODELS = {
         facts(
             "DistilBertForMaskedLM",
             "Router SparseStaticEmbedding MLMTransformer SpladePooling",
+            saved="SparseEncoder",
+        ),
+        "splade",
+    ),
+    "efficient-splade-V-large-doc, today": (
+        facts(
+            "DistilBertForMaskedLM",
+            "Router MLMTransformer SpladePooling",
+            name="efficient-splade-V-large-doc",
             saved="SparseEncoder",
         ),
         "splade",
@@ -276,6 +285,14 @@ REFUSED = {
     "Qwen3-VL-Reranker, saved by sentence-transformers": (
         facts("Qwen3VLForConditionalGeneration", "Transformer LogitScore", saved="CrossEncoder"),
         "which read images beside texts",
+    ),
+    "splade-v3-doc": (
+        named("splade-v3-doc", "BertForMaskedLM"),
+        "SPLADE models of one side, which encode passages or queries alone",
+    ),
+    "efficient-splade-V-large-query": (
+        named("efficient-splade-V-large-query", "DistilBertForMaskedLM"),
+        "SPLADE models of one side",
     ),
     "monoelectra": (
         facts("CrossEncoderElectraModel", model_type="cross-encoder"),

@@ -6,7 +6,9 @@ import re
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -14,12 +16,15 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
+import family_models as families
+from checkpoint_folders import edit
 from rotation import rotated
 from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub import model as scorers_hub
 from secondpass.scorers.hub.model import HubModel
 from secondpass.scorers.late_interaction import LateInteractionScorer
+from static_models import write_static
 from tiny_models import write_classifier, write_late_interaction, write_onnx
 
 # ---------------------------------------------------------------------- a hub on the loopback
@@ -321,6 +326,54 @@ def test_a_hub_in_trouble(hub, caches, tmp_path, monkeypatch, answer, backend):
     assert load(backend, caches[backend][0]) == expected
     assert len(hub.requests) == 2
     assert time.monotonic() - began < 60
+
+
+def test_static_embeddings_are_downloaded_once(hub, tmp_path):
+    hub.models = {"some/potion": write_static(tmp_path / "model")}
+    cache = str(tmp_path / "cache")
+    settings = {"model": "some/potion", "known_answers": False}
+    expected = load("torch", cache, **settings)
+    files = hub.downloads()
+    assert {"model.safetensors", "modules.json", "tokenizer.json"} <= {*files}
+    assert len({*files}) == len(files)
+    before = len(hub.requests)
+    assert load("torch", cache, **settings, local_files_only=True) == expected
+    assert hub.requests[before:] == []
+
+
+@pytest.fixture
+def adapted(hub, tmp_path):
+    """An adapter of the hub, whose base is there as well."""
+    base, adapter = tmp_path / "base", tmp_path / "rankllama"
+    families.write_rankllama_adapter(adapter, base)
+    edit(adapter, "adapter_config.json", base_model_name_or_path="meta/llama")
+    hub.models = {"meta/llama": base, "some/rankllama": adapter}
+    settings = {"model": "some/rankllama", "cache_folder": str(tmp_path / "cache")}
+    return partial(CrossEncoderScorer, **settings, known_answers=False, device="cpu")
+
+
+def test_an_adapter_whose_base_cannot_be_downloaded(hub, adapted):
+    hub.answer = lambda path: "gated" if "meta/llama" in path else None
+    with pytest.raises(ModelLoadError, match=r"is an adapter .*'meta/llama' .*terms have to be"):
+        adapted().warm_up()
+    hub.models.pop("meta/llama")
+    hub.answer = lambda path: None
+    with pytest.raises(ModelLoadError, match=r"is an adapter .*'meta/llama' .*no such model on th"):
+        adapted().warm_up()
+    with pytest.raises(ModelLoadError, match=r"of 'meta/llama'.* and is not in the cache"):
+        adapted(local_files_only=True).warm_up()
+
+
+@pytest.mark.skipif(find_spec("peft") is None, reason="needs the package peft")
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_an_adapter_and_its_base_are_downloaded(hub, adapted):
+    first = adapted()
+    scores = first.score_pairs("cat", ["the cat sat", "dog"])
+    first.close()
+    assert len(set(scores)) == 2
+    before = len(hub.requests)
+    assert adapted(local_files_only=True).score_pairs("cat", ["the cat sat", "dog"]) == scores
+    assert hub.requests[before:] == []
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "colbert"])

@@ -107,6 +107,13 @@ def test_without_the_package_a_sentence_says_what_is_missing(adapter, monkeypatc
 
 
 @with_peft
+def test_an_adapter_without_weights_is_refused(adapter):
+    (adapter / "adapter_model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match=r"it has no adapter_model\.safetensors$"):
+        scorer_of(adapter).warm_up()
+
+
+@with_peft
 @pytest.mark.parametrize("saved", [True, False])
 def test_an_adapter_of_a_classifier_needs_the_files_of_sentence_transformers(tmp_path, saved):
     import peft

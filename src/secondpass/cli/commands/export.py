@@ -64,7 +64,9 @@ def export(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Replace existing files, and keep a file that ranks differently."
+            "--force",
+            help="Replace existing files, and keep a file that ranks differently. Also convert a "
+            "model that ranks obvious answers last.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -108,6 +110,7 @@ def export(
                 "file": exported.file,
                 "bytes": exported.size,
                 "agreement": _records(exported.agreements),
+                "doubt": exported.doubt,
                 "next": next_step,
             }
         )
@@ -117,6 +120,8 @@ def export(
         console = result_console()
         console.print(_table(exported.agreements))
         console.print(Text("\n" + one_line(next_step)))
+    if exported.doubt is not None:
+        warn(f"the model is doubtful: {exported.doubt}")
     for precision, measured in exported.agreements.items():
         if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
             hint = "" if precision == "float32" else "; set `precision: exact`"

@@ -53,8 +53,8 @@ def recognise(
 
     Args:
         model: the name or folder, for messages.
-        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``, as
-            an adapter, and if there is no model, which loading it tells.
+        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``, or
+            if there is no model, which loading it tells.
         family: the setting; None selects among those that are built in.
         trusted: whether code of the model may run.
 

@@ -43,7 +43,7 @@ def load_merged(
         source: the adapter.
         base: the model that it changes.
         cls: the base's class in transformers.
-        hub: arguments of loaders for the hub.
+        hub: arguments of loaders for the hub, for the adapter.
         settings: further arguments of the base's loader.
 
     Raises:
@@ -51,13 +51,17 @@ def load_merged(
     """
     import peft
 
-    place = {key: value for key, value in hub.items() if key != "trust_remote_code"}
-    stored = peft.load_peft_weights(source.name, device="cpu", **place)
+    find = find_files(source, offline=hub["local_files_only"])
+    file = next(filter(None, map(find, FILES)), None)
+    if file is None:
+        raise ModelLoadError(f"the model {source.name!r} cannot be loaded: it has no {FILES[0]}")
+    folder = str(file.parent)  # with its settings; of the hub, peft would ask once more
+    stored = peft.load_peft_weights(folder, device="cpu")
     heads = [weight for key, weight in stored.items() if key.endswith(_HEADS)]
     labels = {"num_labels": heads[0].shape[0]} if heads and heads[0].ndim == 2 else {}
     model = cls.from_pretrained(base.name, **of_base(hub, base), **{**labels, **settings})
-    adapted = peft.get_peft_model(model, peft.PeftConfig.from_pretrained(source.name, **place))
-    expected = set(peft.get_peft_model_state_dict(adapted))
+    adapted = peft.get_peft_model(model, peft.PeftConfig.from_pretrained(folder))
+    expected = set(peft.get_peft_model_state_dict(adapted, save_embedding_layers=False))
     for problem, names in (
         ("has no", expected - stored.keys()),
         ("has weights that its settings do not name:", stored.keys() - expected),
