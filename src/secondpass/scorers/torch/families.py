@@ -322,45 +322,35 @@ class FamilyModel(TorchRunner):
         return torch.cat(self._vectors(model, self.inputs.lists(SAMPLE, [SAMPLE])[0]))
 
     def _numbers(self, model: Any, rows: Sequence[Rendered]) -> Tensor:
-        """The number of each row, in float32: logits, or differences of two."""
+        """The number of each row, in float32: of a head, a logit, or the difference of two."""
+        tensors = self._padded(model, rows)
+        lengths = [row.length for row in rows]
+        if self._run.model == "classifier":
+            return _difference(model(**tensors).logits, self._labels)
+        if self._run.model == "seq2seq":
+            return _difference(_first_written(model, tensors), self._tokens)
+        if self._read.head is not None:
+            return self._headed(model, tensors, lengths)
+        return _difference(_at_last_token(model, tensors, lengths), self._tokens)
+
+    def _padded(self, model: Any, rows: Sequence[Rendered]) -> dict[str, Any]:
+        """The inputs of a batch, padded at the right; shape (rows, longest row)."""
         import torch
 
         device = next(model.parameters()).device
-        lengths = [row.length for row in rows]
-        width = max(1, *lengths)
+        width = max(1, *(row.length for row in rows))
         pad = self.tokenizer.pad_token_id or 0
+
+        def padded(numbers: Sequence[int], filler: int) -> list[int]:
+            return [*numbers, *[filler] * (width - len(numbers))]
+
         features = {
-            "input_ids": [[*row.ids, *[pad] * (width - row.length)] for row in rows],
-            "attention_mask": [[1] * size + [0] * (width - size) for size in lengths],
+            "input_ids": [padded(row.ids, pad) for row in rows],
+            "attention_mask": [padded([1] * row.length, 0) for row in rows],
         }
         if any(row.types is not None for row in rows):
-            features["token_type_ids"] = [
-                [*(row.types or [0] * row.length), *[0] * (width - row.length)] for row in rows
-            ]
-        tensors: dict[str, Any] = {
-            key: torch.tensor(value, device=device) for key, value in features.items()
-        }
-        first: Any
-        second: Any
-        if self._run.model == "classifier":
-            logits = model(**tensors).logits
-            first, second, *_ = *self._labels, None
-        elif self._run.model == "seq2seq":
-            start = model.config.decoder_start_token_id
-            starts = torch.full((len(rows), 1), start, device=device)
-            logits = model(**tensors, decoder_input_ids=starts, use_cache=False).logits[:, 0]
-            first, second, *_ = *self._tokens, None
-        elif self._read.head is not None:
-            return self._headed(model, tensors, lengths)
-        else:
-            # Later positions do not matter to a causal model, so padding at the right is exact.
-            last = torch.tensor(lengths, device=device) - 1
-            places, index = torch.unique(last, return_inverse=True)
-            every = model(**tensors, logits_to_keep=places, use_cache=False).logits
-            logits = every[torch.arange(len(rows), device=device), index]
-            first, second, *_ = *self._tokens, None
-        number: Tensor = logits[:, first].float()
-        return number if second is None else number - logits[:, second].float()
+            features["token_type_ids"] = [padded(row.types or [0] * row.length, 0) for row in rows]
+        return {key: torch.tensor(value, device=device) for key, value in features.items()}
 
     def _headed(self, model: Any, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Tensor:
         """The numbers of a head on the hidden states of an encoder."""
@@ -393,6 +383,38 @@ class FamilyModel(TorchRunner):
         if instruction is None or self._prompt is None:
             return instruction
         return self._prompt.replace(INSTRUCTION, instruction)
+
+
+def _first_written(model: Any, tensors: Mapping[str, Any]) -> Any:
+    """The logits of the first token that a model with a decoder would write."""
+    import torch
+
+    ids = tensors["input_ids"]
+    begin = model.config.decoder_start_token_id
+    begins = torch.full((len(ids), 1), begin, device=ids.device)
+    return model(**tensors, decoder_input_ids=begins, use_cache=False).logits[:, 0]
+
+
+def _at_last_token(model: Any, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:
+    """The logits of a causal model at the last token of each row.
+
+    Later positions do not matter to such a model, so padding at the right is exact.
+    """
+    import torch
+
+    device = tensors["input_ids"].device
+    last = torch.tensor(lengths, device=device) - 1
+    places, index = torch.unique(last, return_inverse=True)
+    logits = model(**tensors, logits_to_keep=places, use_cache=False).logits
+    return logits[torch.arange(len(lengths), device=device), index]
+
+
+def _difference(logits: Any, columns: Sequence[int]) -> Tensor:
+    """The logits of one column, or those of the first of two minus those of the second."""
+    number: Tensor = logits[:, columns[0]].float()
+    if len(columns) == 2:
+        number = number - logits[:, columns[1]].float()
+    return number
 
 
 def _divisor(name: str, scale: Scale, facts: ModelFacts | None) -> float:
