@@ -208,7 +208,8 @@ class HeadReadOut(ReadOut):
             hidden = self._model(**tensors, output_hidden_states=True).hidden_states[head.layer]
         if head.position == "mean":
             mask = tensors["attention_mask"][..., None].to(hidden.dtype)
-            return (hidden * mask).sum(1) / mask.sum(1)
+            mean: Tensor = (hidden * mask).sum(1) / mask.sum(1)
+            return mean
         if head.position == "first":
             return hidden[:, 0]
         return hidden[torch.arange(len(rows), device=hidden.device), self._last_places(rows)]
