@@ -10,7 +10,8 @@ from haystack_integrations.components.rankers.secondpass import parameters as ha
 from llama_index.postprocessor.secondpass import parameters as llama_index
 from secondpass import Reranker, SecondPassError
 from secondpass.adapters import parameters as adapters
-from secondpass.settings import registry
+from secondpass.settings import name_hints, registry
+from secondpass.settings.name_hints import name_hint
 from secondpass_evaluation.judging.grading import _language_model
 
 ADDRESS = "http://127.0.0.1:9"
@@ -36,7 +37,7 @@ NAMES = [
     *registry.names("llms"),
     *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
     *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
-    *registry._ELSEWHERE,
+    *name_hints._ELSEWHERE,
 ]
 
 
@@ -69,7 +70,7 @@ class Pasted:
 def test_a_name_of_another_kind(name):
     python, in_yaml = re.fullmatch(
         r"; .*use (Reranker.*\)), or '((?:method|preset): .*)' in a configuration",
-        registry.meaning(name),
+        name_hint(name),
     ).groups()
     made = eval(python.replace("…", "..."), {"Reranker": Pasted})
     configured = Reranker.from_config(filled(yaml.safe_load(in_yaml)))
@@ -78,7 +79,7 @@ def test_a_name_of_another_kind(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_of_the_command(name):
-    (use,) = re.findall(r" use (--.*)", registry.meaning(name, as_options=True))
+    (use,) = re.findall(r" use (--.*)", name_hint(name, as_options=True))
     options = [
         f"{key}={OWN[key.rpartition('.')[2]]}" if value == "…" else f"{key}={value}".rstrip("=")
         for key, _, value in (option.partition("=") for option in use.split())

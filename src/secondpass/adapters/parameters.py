@@ -218,7 +218,9 @@ class Parameters:
             return
         setting = self.per_call[name]
         if self._is_set(setting, passed):
-            message = f"can't be set, because the reranker sets {setting!r}; change it there"
+            # A Reranker does not know whether its value was passed or is the default.
+            owner = "Reranker has its own" if isinstance(passed, Reranker) else "reranker sets"
+            message = f"can't be set, because the {owner} {setting!r}; change it there"
             raise ConfigurationError([Problem((name,), message)])
         try:
             if setting == "floor":
