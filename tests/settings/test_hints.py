@@ -9,7 +9,9 @@ from command_calls import called
 from haystack_integrations.components.rankers.secondpass import parameters as haystack
 from llama_index.postprocessor.secondpass import parameters as llama_index
 from secondpass import Reranker, SecondPassError
-from secondpass.settings import COMING_FROM, foreign, parameters_of, registry
+from secondpass.settings import COMING_FROM, name_hints, parameters_of, registry
+from secondpass.settings import parameter_hints as parameters
+from secondpass.settings.name_hints import name_hint
 from secondpass_evaluation.judging.grading import _language_model
 
 ADDRESS = "http://127.0.0.1:9"
@@ -35,7 +37,7 @@ NAMES = [
     *registry.names("llms"),
     *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
     *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
-    *registry._ELSEWHERE,
+    *name_hints._ELSEWHERE,
 ]
 
 
@@ -68,7 +70,7 @@ class Pasted:
 def test_a_name_of_another_kind(name):
     python, in_yaml = re.fullmatch(
         r"; .*use (Reranker.*\)), or '((?:method|preset): .*)' in a configuration",
-        registry.meaning(name),
+        name_hint(name),
     ).groups()
     made = eval(python.replace("…", "..."), {"Reranker": Pasted})
     configured = Reranker.from_config(filled(yaml.safe_load(in_yaml)))
@@ -77,7 +79,7 @@ def test_a_name_of_another_kind(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_of_the_command(name):
-    (use,) = re.findall(r" use (--.*)", registry.meaning(name, as_options=True))
+    (use,) = re.findall(r" use (--.*)", name_hint(name, as_options=True))
     options = [
         f"{key}={OWN[key.rpartition('.')[2]]}" if value == "…" else f"{key}={value}".rstrip("=")
         for key, _, value in (option.partition("=") for option in use.split())
@@ -130,13 +132,15 @@ FRAGMENTS = sorted(
     {
         found
         for table in (
-            foreign.INSTEAD,
+            parameters.INSTEAD,
             haystack.INSTEAD,
             llama_index.INSTEAD,
             llama_index._INSTEAD_OF_KWARGS,
         )
         for instead in table.values()
-        for text in [instead if isinstance(instead, str) else f"write {foreign.in_words(instead)}"]
+        for text in [
+            instead if isinstance(instead, str) else f"write {parameters.in_words(instead)}"
+        ]
         for found in re.findall(r"(?:write|to) ({.*})", text)
     }
 )
@@ -189,7 +193,14 @@ def test_a_configuration_that_can_judge():
 
 
 FOREIGN = sorted(
-    {*foreign.PATHS, *foreign.INSTEAD, "deadline", "threshold", "max_length", "timeout"}
+    {
+        *parameters.PATHS,
+        *parameters.INSTEAD,
+        "deadline",
+        "threshold",
+        "max_length",
+        "timeout",
+    }
     - parameters_of(Reranker).keys()
 )
 """Names of other packages, and of settings that rerankers have in another place."""

@@ -1,4 +1,4 @@
-"""Splits lists into requests to rerank APIs, and reads the limits that servers state in errors."""
+"""Splits lists into requests to APIs, and reads the limits that servers state in errors."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
 _DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
 """Limits that a server has stated."""
 _ROUNDS = 6
-"""Maximum number of times that a batch is sent, each time in another form."""
+"""Maximum rounds in which parts are sent, not counting those in which a member is rejected."""
 _Purpose: TypeAlias = Literal["first", "search", "repair"]
 """Why questions are asked: for the first time; in the search for a size that the server accepts; or
 about parts of what was refused because of its content."""

@@ -75,7 +75,7 @@ class Ledger:
         cached: questions that the cache answered; they are not in the other counts.
         known: passages whose encoding was kept.
         encoded: passages that were encoded.
-        retries: questions that were asked again unchanged, after an error.
+        retries: questions that were asked again after an error, perhaps with shorter passages.
         repairs: questions that were asked again because the reply could not be used, and those
             about parts of a refused question.
         issues: of the pass as a whole, each once.
@@ -324,9 +324,10 @@ class Ledger:
         )
 
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
-        """How many more rounds of ``questions`` the limits allow; None if there is no limit.
+        """How many more rounds of ``questions`` the limits allow; None if nothing limits them.
 
-        The estimate is based on the mean tokens, cost and seconds so far.
+        The estimate is based on the mean tokens, cost and seconds so far. Before the first round
+        there are none, so that only ``limits.calls`` limits the rounds.
         """
         limits = self.limits
         if repairs and not limits.repair:

@@ -16,7 +16,7 @@ def to_method(value: object) -> Method:
     if isinstance(value, str):
         value = {"type": value}
     if isinstance(value, Mapping):
-        value = registry.build("methods", value)
+        value = registry.build("methods", value, _hint)
     message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     has_method = hasattr(value, "judge") or hasattr(value, "score_pairs")
     if not has_method and (hint := hint_elsewhere(value)):
@@ -29,6 +29,12 @@ def to_method(value: object) -> Method:
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
     raise ConfigurationError(f"{message}, not {describe(value)}")
+
+
+def _hint(name: str) -> str:
+    from secondpass.settings.name_hints import name_hint, path_hint  # needed after a mistake only
+
+    return name_hint(name) or path_hint(name)
 
 
 def _check_members(method: object) -> None:

@@ -110,7 +110,10 @@ class Client(Generic[R]):
 
     @property
     def origin(self) -> str:
-        """Address, model and source of the key, for the end of messages; empty without a key."""
+        """Address, model and source of the key, for the end of messages.
+
+        Empty if a key is needed and missing; a server without keys has "no key" as its source.
+        """
         try:
             return self._origin(bare(self._url), self._key())
         except LLMError:
@@ -118,7 +121,7 @@ class Client(Generic[R]):
 
     @property
     def account(self) -> int:
-        """A number that differs between keys, and between processes; 0 without a key."""
+        """A number that differs between keys, and between processes; 0 if the key is missing."""
         try:
             return hash(self._key().reveal())
         except LLMError:

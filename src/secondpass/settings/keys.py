@@ -1,4 +1,4 @@
-"""Finds keys in configurations, and copies configurations without them."""
+"""Finds keys in configurations; copies configurations without, or with other, values of keys."""
 
 from __future__ import annotations
 

@@ -86,11 +86,11 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     ``rerank_probability`` and ``rerank_terms`` are added to their metadata and kept out of the
     texts for language models and embeddings.
 
-    The parameters from ``top_n`` to ``strict`` override settings of a preset or a file; None: as
-    configured. They are an error if a mapping or a Reranker has the same setting, and if the method
-    has no such setting. ``top_n``, ``depth``, ``similarity_cutoff``, ``dedupe``, ``order``,
-    ``max_tokens``, ``callback_manager`` and those of metadata are read at each run, so they can be
-    assigned; all others are fixed.
+    The parameters from ``top_n`` to ``order`` override settings of a preset or a file; None: as
+    configured. They are an error if a mapping or a Reranker has the same setting (a Reranker has a
+    ``depth`` by default), and if the method has no such setting. ``top_n``, ``depth``,
+    ``similarity_cutoff``, ``dedupe``, ``order``, ``max_tokens``, ``callback_manager`` and those of
+    metadata are read at each run, so they can be assigned; all others are fixed.
 
     Args:
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.

@@ -129,7 +129,7 @@ _KEY = re.compile(
 
 
 def holds_a_key(value: object) -> bool:
-    """Whether a configuration, or the fields of an LLM, contain a key."""
+    """Whether the fields of an LLM, or the mappings in them, contain a key."""
     if isinstance(value, Mapping):
         keys = [held for name, held in value.items() if _KEY.search(str(name))]
         if any(isinstance(key, SecretStr | str | Mapping) and len(key) for key in keys):

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from secondpass.errors import ConfigurationError
 from secondpass.settings import registry
 from secondpass.settings.messages import COMING_FROM, suggestion
+from secondpass.settings.name_hints import required_settings
 from secondpass.settings.signature import model_of
 
 Config: TypeAlias = Mapping[str, Any]
@@ -189,7 +190,7 @@ def _with_setting(method: Any, path: list[str]) -> dict[str, Any]:
 
 def _complete(method: Config) -> dict[str, Any]:
     """A method with its required settings, which are open unless it has them."""
-    required = dict.fromkeys(registry.required_settings(method["type"]), OPEN)
+    required = dict.fromkeys(required_settings(method["type"]), OPEN)
     return {"type": method["type"], **required, **method}
 
 
