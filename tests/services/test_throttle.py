@@ -135,7 +135,7 @@ def limited(now, rate):
 
 def constant_rates():
     """Without growth, so that the times of a queue are known."""
-    return mock.patch.multiple(module, _GROWTH=0.0, _FAST=0.0)
+    return mock.patch.multiple(module, _SLOW_GROWTH=0.0, _FAST_GROWTH=0.0)
 
 
 TIMES = st.floats(0, 12).map(lambda seconds: round(seconds, 3))

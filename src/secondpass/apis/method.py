@@ -271,16 +271,16 @@ class ApiMethod(Client[Pairs], Generic[A]):
             return None if shorter is None else self._question(task, shorter)
 
         return Question(
-            request,
-            read,
-            None,
-            shrink,
-            Estimate(
+            request=request,
+            read=read,
+            reminder=None,
+            shrink=shrink,
+            estimate=Estimate(
                 sum(map(self._estimate(task.query, request.instruction), texts)),
                 self._output_tokens * len(texts),
             ),
-            len(texts),
-            wire.equal(len(texts), 0.0, with_spans=self.spans),
+            documents=len(texts),
+            assumed=wire.equal(len(texts), 0.0, with_spans=self.spans),
             recall=Recall(
                 lambda: request,
                 lambda scores: wire.dump(scores, with_spans=self.spans),

@@ -29,9 +29,9 @@ from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import reraise_exit
 
 _SHARE = 0.92  # share of the rate at a rejection that a service is asked at from then on
-_GROWTH = 0.01  # growth of the rate per second, more the longer nothing is rejected
-_FASTER = 5.0  # seconds after which it grows twice as fast
-_FAST = 0.7  # the same until the second rejection
+_FAST_GROWTH = 0.7  # of the rate per second, until the second rejection; never more after that
+_SLOW_GROWTH = 0.01  # of the rate per second, just after the second or a later rejection
+_DOUBLES = 5.0  # seconds without a rejection after which the slow growth is twice as fast
 _LOWEST = 0.2  # requests per second at the least
 _WINDOW = 2.0  # seconds after which an answer before the first rejection weighs 1/e
 _BURST = 0.25
@@ -305,8 +305,9 @@ class Throttle:
         if place.rate is None:
             return _Place(max(now, self._resumes), None)
         at = max(place.at + 1 / place.rate, now - _BURST, self._resumes)
-        slow = min(_FAST, _GROWTH * (1 + (at - self._rejected) / _FASTER))
-        growth = slow if self._settled else _FAST
+        growth = _FAST_GROWTH
+        if self._settled:
+            growth = min(growth, _SLOW_GROWTH * (1 + (at - self._rejected) / _DOUBLES))
         return _Place(at, place.rate * (1 + growth * min(at - place.at, 1.0)))
 
 

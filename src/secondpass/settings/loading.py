@@ -129,12 +129,16 @@ def has_store(config: Mapping[str, Any]) -> bool:
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``overrides`` laid over it, mapping by mapping."""
+    """``base`` with ``overrides`` laid over it, mapping by mapping.
+
+    A mapping with a ``type`` replaces the one below it. A blend that is set explicitly expects
+    retrieval scores, so the ``optional`` of a blend below it is dropped.
+    """
     result = dict(base)
     for key, value in overrides.items():
         below: Any = result.get(key)
         if _is_mergeable(value) and _is_mergeable(below) and "type" not in value:
-            if key == "blend":  # a blend that is set explicitly expects retrieval scores
+            if key == "blend":
                 below = {name: item for name, item in below.items() if name != "optional"}
             result[key] = merged(below, value)
         else:
@@ -208,7 +212,7 @@ def construct(
         config: as it was parsed.
         about: its name in error messages.
         defaults: for settings that the configuration leaves out.
-        llm: the language model instead of the configured one; None for that.
+        llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name.
         own: the settings that no parameter may override.
 

@@ -67,8 +67,8 @@ from secondpass.adapters import (
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 Order: TypeAlias = str | Mapping[str, Any] | Callable[[Sequence[Ranked]], Sequence[Ranked]]
-Own = BeforeValidator(detached)
-"""Marks fields with mappings, which the caller may change later."""
+Detached = BeforeValidator(detached)
+"""Marks fields with mappings, of which a copy is kept: the caller may change theirs later."""
 
 _updating = fork_lock()
 
@@ -139,7 +139,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
 
-    reranker: Annotated[RerankerLike, Own] = Field(
+    reranker: Annotated[RerankerLike, Detached] = Field(
         "default",
         frozen=True,
         repr=False,
@@ -158,7 +158,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     trust_remote_code: bool = Field(
         False, strict=True, frozen=True, description="Whether to run the model repository's code."
     )
-    cross_encoder_kwargs: Annotated[dict[str, Any] | None, Own] = Field(
+    cross_encoder_kwargs: Annotated[dict[str, Any] | None, Detached] = Field(
         None,
         frozen=True,
         description="Settings of a cross-encoder, as SentenceTransformerRerank takes them.",
@@ -170,8 +170,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     strict: bool | None = Field(
         None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
-    order: Annotated[str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None, Own] = Field(
-        None, description="Rule that moves nodes after they are ranked."
+    order: Annotated[str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None, Detached] = (
+        Field(None, description="Rule that moves nodes after they are ranked.")
     )
     max_tokens: int | None = Field(
         None, ge=1, strict=True, description="Number of tokens of all returned nodes."

@@ -44,7 +44,8 @@ from secondpass.config import resolve
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
-"""Of this component, where the core has others."""
+"""Of this component, where the core has others. They are also those of a ready Reranker: its own
+setting has no effect, so it is neither compared with the parameter nor saved."""
 _NEIGHBOURS = ("source_id", "split_idx_start")
 """Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
 
@@ -209,6 +210,7 @@ class SecondPassRanker:
             self._reranker = resolve(
                 reranker,
                 llm=llm,
+                # Of what is assigned so far: what is read at each run is passed with the calls.
                 flat=overrides_of(self.PARAMETERS, vars(self)),
                 defaults=_DEFAULTS,
                 llm_parameter="chat_generator",
@@ -238,8 +240,12 @@ class SecondPassRanker:
         object.__setattr__(self, name, value)
 
     def _is_fixed(self, name: str) -> bool:
-        """Whether an attribute cannot be assigned once the component is constructed."""
-        if "PARAMETERS" not in vars(type(self)):  # a subclass, which may have other attributes
+        """Whether an attribute cannot be assigned once the component is constructed.
+
+        Only attributes of the class, such as Haystack's, can be, and private ones. A subclass may
+        have attributes of its own, so there only the parameters are fixed.
+        """
+        if "PARAMETERS" not in vars(type(self)):
             return name in self.PARAMETERS.defaults
         return not name.startswith("_") and not hasattr(type(self), name)
 
@@ -346,7 +352,7 @@ class SecondPassRanker:
         options["floor"] = self.PARAMETERS.converted("score_threshold", floor)
         settings = self.PARAMETERS.call_settings(self, **options)
         if settings["dedupe"] is None and isinstance(self.reranker, Reranker):
-            settings["dedupe"] = True  # the default of the component, not of the core
+            settings["dedupe"] = _DEFAULTS["dedupe"]
         self._life.opened = True
         self._trace_top_k(settings["top_k"], len(documents))
         return settings
@@ -414,7 +420,8 @@ class SecondPassRanker:
         """
         reranker = saved(self.reranker, "reranker")
         if isinstance(self.reranker, Reranker):
-            reranker.pop("dedupe", None)  # beside it, the parameter decides
+            for name in _DEFAULTS:
+                reranker.pop(name, None)
         counter: Any = self.token_counter
         if counter is not None:
             counter = serialize_callable(counter)
