@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
 
 from secondpass.asking import drivers
-from secondpass.asking.expected_use import Expected, merged
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     check_cache,
@@ -23,9 +22,6 @@ from secondpass.asking.life_cycle import (
     warm_up_first,
     warm_up_orderings,
 )
-from secondpass.asking.passage_stores import stored_texts
-from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
-from secondpass.asking.planning import Recorder, expected_uses, planned
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
@@ -62,6 +58,7 @@ from secondpass.types import CandidateLike, RequestLike, Stored
 if TYPE_CHECKING:
     from annotated_types import Ge
 
+    from secondpass.asking.expected_use import Expected
     from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
 
 registry.add_built_in(KINDS)
@@ -380,6 +377,9 @@ class Reranker:
         Raises:
             InputError: an argument is of the wrong type or out of range.
         """
+        from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
+        from secondpass.asking.planning import planned  # of no use to a ranking
+
         sample, length = sampled(candidates, tokens_per_passage)
         if seconds_per_call is not None:
             positive("seconds_per_call", seconds_per_call, float)
@@ -408,6 +408,9 @@ class Reranker:
         Raises:
             InputError: a request or an option is wrong.
         """
+        from secondpass.asking.expected_use import merged
+        from secondpass.asking.planning import expected_uses  # of no use to a ranking
+
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -463,6 +466,9 @@ class Reranker:
 
     def _stored_texts(self, passages: Iterable[CandidateLike]) -> list[tuple[Any, Sequence[str]]]:
         """Each scorer with a store, and the texts that a ranking of these passages asks it for."""
+        from secondpass.asking.passage_stores import stored_texts  # of no use to a ranking
+        from secondpass.asking.plan_arguments import ASSUMED_QUERY
+
         request = to_request(ASSUMED_QUERY, passages, text_needed=self.render.needs_text)
         task = self._task(request, {}, depth=None, when=None, dedupe=False)
         if task is None:
@@ -526,7 +532,10 @@ class Reranker:
         return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
-        changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}
+        from secondpass.asking.planning import Recorder  # of no use to a ranking
+
+        recorder = Recorder()
+        changes |= {"stages": (Stage(recorder),), "order": None}
         settings = replace(self._settings(options), **changes)
         deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it calls nothing
         return recorder.task

@@ -6,6 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from secondpass.cli.console import _wrapped
 from secondpass.cli.tables import FittedTable, plain_table
 from terminals import on_a_terminal, shown_at
 
@@ -37,6 +38,26 @@ def test_rank_id_and_score_are_shown_beside_the_text(write, width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_messages_wrap_between_words(listwise_plan, width):
+    """Warnings and notes on standard error; in a pipe, each is one line."""
+    call = ("plan", "-c", listwise_plan, "--candidates", "100", "--compare")
+    lines = on_a_terminal(*call, columns=width).splitlines()
+    whole = on_a_terminal(*call, columns=1000)
+    assert all(cell_len(line) <= width for line in lines)
+    assert {*" ".join(lines).split()} >= {*whole[whole.index("100 candidates") :].split()}
+
+
+def test_an_error_wraps_between_words_and_paths_and_code_stay_whole():
+    path = "folder/" * 12 + "in.jsonl"
+    shown = on_a_terminal("rerank", path, "-q", "x", "-p", "lexical", columns=60)
+    assert f"{path}:" in shown.splitlines()
+    code = "`secondpass rerank in.jsonl --query words`"
+    pieces = _wrapped(f"{'word ' * 5}{code} {'word ' * 20}\n  indented", 60).splitlines()
+    assert any(code in piece for piece in pieces)
+    assert pieces[-1] == "  indented"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_plan_has_every_number(listwise_plan, width):
     call = ("plan", "-c", listwise_plan, "--candidates", "100")
     shown = on_a_terminal(*call, columns=width)
@@ -57,6 +78,7 @@ def test_a_plan_of_stages_is_a_table_and_says_what_it_counts():
         ["graded", "by", "gpt-4.1-nano", "10", "1", "1", "1,244", "96", "0.0001628"],
         ["total", "1", "1", "1,244", "96", "0.0001628"],
     ]
+    shown = " ".join(shown.split())
     assert "Each row has the number of candidates that its method gets." in shown
     assert "Cost is in the currency of `prices`" in shown
 
@@ -87,6 +109,15 @@ def test_a_table_that_does_not_fit_is_printed_as_paragraphs():
     assert " ".join(printed(table, 30)).split() == (
         "name lexical, one 1,000,000, three 2,000,000, 7".split()
     )
+
+
+def test_an_empty_line_follows_each_row_and_not_the_headings():
+    table = FittedTable(spaced=True)
+    table.add_column("#", number=True)
+    table.add_column("text")
+    table.add_row("1", "one")
+    table.add_row("2", "two")
+    assert printed(table, 60) == ["#  text", "1  one", "", "2  two", ""]
 
 
 def test_a_column_without_any_number_is_left_out():

@@ -15,11 +15,11 @@ of a driver:
     the scorer runs          _call_until_deadline          _acall_until_deadline
     ---------------------    --------------------------    --------------------------------
     without a deadline       in the calling thread         in a thread, when a slot is free
-    with a deadline          in a new thread               in a thread, when a slot is free
+    with a deadline          in another thread             in a thread, when a slot is free
 
-A CallScorer has its scores when it ends; if several rankings share the scorer, and there is a
-deadline or a target, it waits for its turn first. The results of the others are collected as they
-come, so that the deadline leaves what was scored before it.
+A CallScorer has its scores when it ends; if its ranking calls the scorer in turns, as with a
+deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first. The results
+of the others are collected as they come, so that the deadline leaves what was scored before it.
 
 A call that misses its deadline is abandoned: it continues in its thread to its end, or to the end
 of its batch, and what it returns is dropped. The event loop does not wait for it; the process waits
@@ -53,6 +53,7 @@ from secondpass.asking.scheduler import (
     question_deadline_error,
     schedule,
     scoring_deadline_error,
+    scoring_time_error,
 )
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
@@ -90,11 +91,12 @@ _SCORER_GATE = Gate(WIDTH)
 only compete for the interpreter."""
 
 _JOINED_GATE = Gate(32)
-"""Those of scorers that join calls. Their threads only wait, and more of them fill batches."""
+"""Concurrent calls, per event loop, of scorers that join calls. Their threads only wait, and more
+calls fill batches."""
 
 _CLAIMING_GATE = Gate(256)
-"""Those of scorers that join calls, with a deadline or a target: the scorer decides who is next, so
-that none should wait here."""
+"""Concurrent calls, per event loop, of scorers that join calls, with a deadline or a target: the
+scorer decides who is next, so that none should wait here."""
 
 
 def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
@@ -310,10 +312,12 @@ class _InTurn:
         return None if latest == math.inf else max(0.0, latest - time.monotonic())
 
     def late(self) -> DeadlineError | None:
-        """The error of a call whose time is over before it began."""
-        if self._turn is not None and self._turn.state != "running":
-            return scoring_deadline_error(self.call.ledgers)
-        return None
+        """The error of a call that did not begin, because too little time is left, or none."""
+        turn = self._turn
+        if turn is None or turn.state == "running":
+            return None
+        latest = turn.claim.latest(turn.rank)
+        return scoring_time_error(self.call.ledgers, turn.claim, latest, "too little time is left")
 
     def run(self, *, in_task: bool = False) -> Scored:
         """Call the scorer in its turn. It may have waited for a thread after the turn began."""
@@ -480,7 +484,7 @@ class _NoThreadError(MethodError):
 def _call_until_deadline(
     call: ScorerCall, work: Callable[[], T], extended: Callable[[], float] | None = None
 ) -> T | MethodError:
-    """Run ``work`` here, or until the deadline in a new thread; a DeadlineError if it takes longer.
+    """Run ``work``: here, or with a deadline in another thread; a DeadlineError if it takes longer.
 
     ``extended`` is called at the deadline and returns the seconds that are added to it. Raises what
     the work raises.

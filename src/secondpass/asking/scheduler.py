@@ -7,11 +7,13 @@ drivers in :mod:`secondpass.asking.drivers` carry the commands out.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
+from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import Sharing
 from secondpass.effects import Ask, Plan, Score
 from secondpass.errors import DeadlineError, MethodError, reraise_exit, with_article
@@ -156,6 +158,23 @@ Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | Wai
 def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
     """The outcome of a scorer call that the deadline cut off."""
     return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
+
+
+def scoring_time_error(
+    ledgers: Sequence[Ledger], claim: Claim, latest: float, reason: str
+) -> DeadlineError:
+    """The error of texts of a claim that a call left out, or that got no call.
+
+    Args:
+        ledgers: those of the call.
+        claim: what it claimed.
+        latest: when they should have been scored: the deadline or the target of the claim.
+        reason: why they were left out if that time has not come yet.
+    """
+    limit = "the target" if latest < claim.deadline else _deadline(ledgers)
+    if time.monotonic() >= latest:
+        return DeadlineError(f"{limit} passed before these were scored")
+    return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}")
 
 
 def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:

@@ -324,9 +324,10 @@ class Ledger:
         )
 
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
-        """How many more rounds of ``questions`` the limits allow; None if there is no limit.
+        """How many more rounds of ``questions`` the limits allow; None if nothing limits them.
 
-        The estimate is based on the mean tokens, cost and seconds so far.
+        The estimate is based on the mean tokens, cost and seconds so far. Before the first round
+        there are none, so that only ``limits.calls`` limits the rounds.
         """
         limits = self.limits
         if repairs and not limits.repair:
