@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import IO, Any, NoReturn
 
 import typer
 from rich.cells import cell_len
@@ -94,7 +94,7 @@ def live_console(console: Console) -> Iterator[None]:
         _live.remove(console)
 
 
-def on_terminal(stream: TextIO | None) -> bool:
+def on_terminal(stream: IO[str] | None) -> bool:
     """Whether a stream is a terminal. Rich also says so if FORCE_COLOR is set."""
     # Beneath a progress bar, rich replaces the stream, in older versions by one without `isatty`.
     stream = getattr(stream, "rich_proxied_file", stream)
