@@ -156,10 +156,10 @@ class Reranker:
 
     @staticmethod
     def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
-        from secondpass.settings import foreign  # for errors only
+        from secondpass.settings import parameter_hints  # for errors only
 
         known = parameters_of(Reranker)
-        return foreign.hint(name, known, SECTIONS, settings.get("method"))
+        return parameter_hints.hint(name, known, SECTIONS, settings.get("method"))
 
     @staticmethod
     def _instead_of_setting(name: str) -> str:

@@ -9,7 +9,8 @@ from command_calls import called
 from haystack_integrations.components.rankers.secondpass import parameters as haystack
 from llama_index.postprocessor.secondpass import parameters as llama_index
 from secondpass import Reranker, SecondPassError
-from secondpass.settings import COMING_FROM, foreign, name_hints, parameters_of, registry
+from secondpass.settings import COMING_FROM, name_hints, parameters_of, registry
+from secondpass.settings import parameter_hints as parameters
 from secondpass.settings.name_hints import name_hint
 from secondpass_evaluation.judging.grading import _language_model
 
@@ -131,13 +132,15 @@ FRAGMENTS = sorted(
     {
         found
         for table in (
-            foreign.INSTEAD,
+            parameters.INSTEAD,
             haystack.INSTEAD,
             llama_index.INSTEAD,
             llama_index._INSTEAD_OF_KWARGS,
         )
         for instead in table.values()
-        for text in [instead if isinstance(instead, str) else f"write {foreign.in_words(instead)}"]
+        for text in [
+            instead if isinstance(instead, str) else f"write {parameters.in_words(instead)}"
+        ]
         for found in re.findall(r"(?:write|to) ({.*})", text)
     }
 )
@@ -190,7 +193,14 @@ def test_a_configuration_that_can_judge():
 
 
 FOREIGN = sorted(
-    {*foreign.PATHS, *foreign.INSTEAD, "deadline", "threshold", "max_length", "timeout"}
+    {
+        *parameters.PATHS,
+        *parameters.INSTEAD,
+        "deadline",
+        "threshold",
+        "max_length",
+        "timeout",
+    }
     - parameters_of(Reranker).keys()
 )
 """Names of other packages, and of settings that rerankers have in another place."""

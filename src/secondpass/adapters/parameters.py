@@ -14,9 +14,9 @@ from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import foreign, model_of, suggestion
-from secondpass.settings.foreign import KEY, PATHS
+from secondpass.settings import model_of, parameter_hints, suggestion
 from secondpass.settings.overrides import Override
+from secondpass.settings.parameter_hints import KEY, PATHS
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Parameters:
         own_defaults: settings of `PER_CALL` for which the component has a default of its own, which
             is that of a ready Reranker, too.
         instead: name of a parameter of the framework's own rerankers -> the configuration to write
-            instead, or what to do, in words; beside :data:`~secondpass.settings.foreign.INSTEAD`.
+            instead, or what to do, in words; beside those of several frameworks.
 
     Attributes:
         defaults: name of each parameter -> default.
@@ -50,7 +50,7 @@ class Parameters:
         constructor: Callable[..., Any],
         *,
         own_defaults: Collection[str] = (),
-        instead: Mapping[str, str | foreign.Config] | None = None,
+        instead: Mapping[str, str | parameter_hints.Config] | None = None,
     ) -> None:
         parameters = [
             parameter
@@ -64,7 +64,7 @@ class Parameters:
             name: paths[0] for name, paths in self.paths.items() if paths[0] in PER_CALL
         }
         self._own_defaults = own_defaults
-        self._instead = {**foreign.INSTEAD, **(instead or {})}
+        self._instead = {**parameter_hints.INSTEAD, **(instead or {})}
         self._types: dict[str, tuple[Any, ...]] = {
             parameter.name: get_args(parameter.annotation) or (parameter.annotation,)
             for parameter in parameters
@@ -180,7 +180,10 @@ class Parameters:
             by_message: dict[str, list[str]] = {}
             for problem in self.unknown(unknown):
                 by_message.setdefault(problem.message, []).append(str(problem.path[0]))
-            parts = [f"{', '.join(names)}: {message}" for message, names in by_message.items()]
+            parts = [
+                f"{', '.join(names)}: {message if len(names) == 1 else _of_several(message)}"
+                for message, names in by_message.items()
+            ]
             raise TypeError(f"{cls.__name__}: {'; '.join(parts)}")
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
@@ -188,7 +191,7 @@ class Parameters:
         by_paths = {paths: parameter for parameter, paths in self.paths.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            synonym = by_paths.get(PATHS.get(foreign.synonym(name), ()))
+            synonym = by_paths.get(PATHS.get(parameter_hints.synonym(name), ()))
             if name in self._instead:
                 hint = f"; {_written(self._instead[name])}"
             elif synonym is not None:
@@ -210,16 +213,20 @@ def _names_variables(name: str, values: Mapping[str, Any]) -> bool:
     return PATHS[name] == KEY and isinstance(values[name], list)
 
 
-def _written(instead: str | foreign.Config) -> str:
-    return instead if isinstance(instead, str) else f"write {foreign.in_words(instead)}"
+def _of_several(message: str) -> str:
+    return message.replace("unknown argument", "unknown arguments", 1)
+
+
+def _written(instead: str | parameter_hints.Config) -> str:
+    return instead if isinstance(instead, str) else f"write {parameter_hints.in_words(instead)}"
 
 
 def _as_setting(name: str) -> str:
     """``; …`` where a configuration has a setting of this name; empty if none has."""
     if name in model_of(Reranker).model_fields:
         return f"; it is a setting of the configuration: {{{name!r}: …}}"
-    if (config := foreign.of_methods(name)) is not None:
-        return f"; it is a setting of the method: {foreign.in_words(config)}"
+    if (config := parameter_hints.of_methods(name)) is not None:
+        return f"; it is a setting of the method: {parameter_hints.in_words(config)}"
     return ""
 
 

@@ -20,9 +20,9 @@ from secondpass.prompts.template import PLACEHOLDERS
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.diagnostics import use_logger
 from secondpass.services.provider_errors import error_response
-from secondpass.settings.foreign import NO_EQUIVALENT
 from secondpass.settings.messages import describe, problems_of, suggestion
 from secondpass.settings.overrides import Override
+from secondpass.settings.parameter_hints import NO_EQUIVALENT
 from secondpass.settings.secrets import OptionalVariables
 
 __all__ = [
