@@ -57,7 +57,7 @@ from secondpass.asking.scheduler import (
     scoring_time_error,
 )
 from secondpass.concurrency.admission import Claim
-from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
+from secondpass.concurrency.left_behind import AbandonedCallsError, GuardedCall, check_abandoned
 from secondpass.concurrency.locks import WITH_MAY_SKIP_EXIT, release_left
 from secondpass.concurrency.turns import HELD, WIDTH, Turn
 from secondpass.concurrency.waiting import Signal, received, start
@@ -514,7 +514,7 @@ def _call_until_deadline(
         check_abandoned(call.scorer, _most_abandoned(call.scorer))
     except AbandonedCallsError as error:
         return error
-    running = Call(work, call.scorer)
+    running = GuardedCall(work, call.scorer)
     outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
     context = contextvars.copy_context()
     try:
@@ -552,7 +552,7 @@ async def _acall_until_deadline(
     async def in_slot() -> T:
         async with _gates_of(call.scorer, claim).in_this_loop().taken():
             check_abandoned(call.scorer, _most_abandoned(call.scorer))
-            running = Call(work, call.scorer)
+            running = GuardedCall(work, call.scorer)
             try:
                 return await in_thread(running)
             except RuntimeError:  # the call itself raises nothing

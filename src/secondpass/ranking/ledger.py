@@ -85,7 +85,7 @@ class Ledger:
         cached: questions that the cache answered; they are not in the other counts.
         known: passages whose encoding was kept.
         encoded: passages that were encoded.
-        retries: questions that were asked again unchanged, after an error.
+        retries: questions that were asked again after an error, perhaps with shorter passages.
         repairs: questions that were asked again because the reply could not be used, and those
             about parts of a refused question.
         issues: of the pass as a whole, each once.
