@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from secondpass.asking.gate import Gate, Slots
+from secondpass.asking.gate import Gate
 from secondpass.asking.response_cache import ResponseCache, is_doubtful
 from secondpass.asking.scheduler import question_deadline_error
 from secondpass.concurrency.left_behind import ALLOWED
@@ -108,8 +108,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.rounds += 1
     ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
     questions = [
-        PendingQuestion(effect.service, question, ledger, gate.slots)
-        for question in effect.questions
+        PendingQuestion(effect.service, question, ledger, gate) for question in effect.questions
     ]
     tasks = [asyncio.ensure_future(question.answer()) for question in questions]
     for task in tasks:
@@ -161,12 +160,12 @@ class PendingQuestion:
     """
 
     def __init__(
-        self, service: Any, question: Question[Any, Any], ledger: Ledger, slots: Slots
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: Gate
     ) -> None:
         self.service = service
         self.question = question
         self.ledger = ledger
-        self.slots = slots
+        self.gate = gate
         self.requests: list[RequestKind] = []
         self.issues: list[MethodError] = []
         self.began: float | None = None
@@ -237,7 +236,7 @@ class PendingQuestion:
 
     async def _complete(self, request: Any) -> Completion:
         """Send one request when a slot is free and the service may be asked."""
-        async with self.slots.taken(self.ledger):
+        async with self.gate.taken(self.ledger):
             self.ledger.start_clock()
             with self._ticket() as ticket:
                 await self._wait_for(ticket)

@@ -41,8 +41,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.asking.calls import Scored, collect, score
-from secondpass.asking.gate import Gate
-from secondpass.asking.partial_scores import BatchScores, LatestLists
+from secondpass.asking.gate import LoopGates
+from secondpass.asking.partial_scores import CollectedScores, LatestLists
 from secondpass.asking.scheduler import (
     CallBatches,
     CalledScores,
@@ -87,15 +87,15 @@ _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
 
-_SCORER_GATE = Gate(WIDTH)
+_SCORER_GATES = LoopGates(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
 only compete for the interpreter."""
 
-_JOINED_GATE = Gate(32)
+_JOINED_GATES = LoopGates(32)
 """Concurrent calls, per event loop, of scorers that join calls. Their threads only wait, and more
 calls fill batches."""
 
-_CLAIMING_GATE = Gate(256)
+_CLAIMING_GATES = LoopGates(256)
 """Concurrent calls, per event loop, of scorers that join calls, with a deadline or a target: the
 scorer decides who is next, so that none should wait here."""
 
@@ -426,10 +426,10 @@ class _Collection:
         self.call = call
         self.claim = call.ledgers[0].new_claim()
         late = scoring_deadline_error(call.ledgers)
-        self._collected: BatchScores | LatestLists
+        self._collected: CollectedScores | LatestLists
         if isinstance(call, CallBatches):
             ((_, documents),) = call.requests
-            self._collected = BatchScores(len(documents), late)
+            self._collected = CollectedScores(len(documents), late)
         else:
             self._collected = LatestLists(call.requests, late)
 
@@ -550,7 +550,7 @@ async def _acall_until_deadline(
     from secondpass.concurrency.threads import in_thread, with_timeout
 
     async def in_slot() -> T:
-        async with _gate_of(call.scorer, claim).in_this_loop().taken():
+        async with _gates_of(call.scorer, claim).in_this_loop().taken():
             check_abandoned(call.scorer, _most_abandoned(call.scorer))
             running = GuardedCall(work, call.scorer)
             try:
@@ -572,16 +572,16 @@ async def _acall_until_deadline(
         return error
 
 
-def _gate_of(scorer: object, claim: Claim | None) -> Gate:
+def _gates_of(scorer: object, claim: Claim | None) -> LoopGates:
     """What limits the threads in which an event loop calls this scorer."""
     if not _joins_calls(scorer):
-        return _SCORER_GATE
-    return _JOINED_GATE if claim is None or claim.until == math.inf else _CLAIMING_GATE
+        return _SCORER_GATES
+    return _JOINED_GATES if claim is None or claim.until == math.inf else _CLAIMING_GATES
 
 
 def _most_abandoned(scorer: object) -> int:
     """Number of abandoned calls of a scorer from which it is not called in a thread."""
-    return _JOINED_GATE.width if _joins_calls(scorer) else _SCORER_GATE.width
+    return _JOINED_GATES.width if _joins_calls(scorer) else _SCORER_GATES.width
 
 
 def _joins_calls(scorer: object) -> bool:

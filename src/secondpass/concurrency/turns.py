@@ -155,9 +155,6 @@ class Sharing:
         pairs: number of pairs of the ranking.
         batch_size: maximum number of pairs per call; None for no maximum.
         first: maximum number of pairs as long as no call of the scorer has ended.
-
-    Attributes:
-        called: number of pairs of the last call; None if it has had no turn.
     """
 
     def __init__(self, scorer: object, pairs: int, batch_size: int | None, first: int) -> None:
@@ -167,10 +164,6 @@ class Sharing:
         self.claim: Claim | None = None  # None until the first call
         self._refused: float | None = None  # seconds that it would have to wait
         self._turn: Turn | None = None  # the last one
-
-    @property
-    def called(self) -> int | None:
-        return None if self._turn is None else self._turn.pairs
 
     def most_together(self, seconds: float) -> int:
         """How many pairs of several rankings a call may have if they have these seconds left."""
