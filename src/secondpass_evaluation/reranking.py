@@ -322,6 +322,8 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         len(skipped),
         sum(pass_.pairs for pass_ in skipped),
         units=_total([usage.units for usage in usages]),
+        known=sum(usage.known for usage in usages),
+        encoded=sum(usage.encoded for usage in usages),
     )
 
 

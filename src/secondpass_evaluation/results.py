@@ -32,6 +32,9 @@ class Cost:
         saved_pairs: number of query-candidate pairs that were not judged for these.
         units: billed units other than tokens, such as the search units of rerank APIs; None where
             a method does not report them.
+        known: passages whose encoding was kept from an earlier query, or in a store, which takes
+            much less time than the others.
+        encoded: passages that had to be encoded.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -44,6 +47,13 @@ class Cost:
     skipped: int = 0
     saved_pairs: int = 0
     units: float | None = None
+    known: int = 0
+    encoded: int = 0
+
+    @property
+    def share_known(self) -> float:
+        """Share of the passages whose encoding was kept, 0 to 1; 0 if none is encoded."""
+        return self.known / (self.known + self.encoded) if self.known else 0.0
 
     @property
     def units_per_query(self) -> float | None:

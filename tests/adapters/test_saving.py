@@ -58,6 +58,7 @@ LLM = {"type": "openai", "model": "m", "api_key": KEY}
 REFUSED = [
     ({"method": {"type": "graded", "llm": LLM}}, r"^method\.llm\.api_key: holds a key"),
     ({"fallback": [{"llm": LLM}]}, r"^fallback\[0\]\.llm\.api_key: holds a key"),
+    ({"fallback": ({"llm": LLM},)}, r"^fallback\[0\]\.llm\.api_key: holds a key"),
     ({"method": {"options": {"headers": {"Authorization": KEY}}}}, "headers.*: holds a key"),
     (
         {"method": {"type": "graded", "llm": function}},

@@ -1,11 +1,13 @@
 """Tables on terminals of several widths: no number, rank, id or name is cut."""
 
 import re
+from itertools import takewhile
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from secondpass.cli.console import _wrapped
 from secondpass.cli.tables import FittedTable, plain_table
 from terminals import on_a_terminal, shown_at
 
@@ -37,6 +39,26 @@ def test_rank_id_and_score_are_shown_beside_the_text(write, width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_messages_wrap_between_words(listwise_plan, width):
+    """Warnings and notes on standard error; in a pipe, each is one line."""
+    call = ("plan", "-c", listwise_plan, "--candidates", "100", "--compare")
+    lines = on_a_terminal(*call, columns=width).splitlines()
+    whole = on_a_terminal(*call, columns=1000)
+    assert all(cell_len(line) <= width for line in lines)
+    assert {*" ".join(lines).split()} >= {*whole[whole.index("100 candidates") :].split()}
+
+
+def test_an_error_wraps_between_words_and_paths_and_code_stay_whole():
+    path = "folder/" * 12 + "in.jsonl"
+    shown = on_a_terminal("rerank", path, "-q", "x", "-p", "lexical", columns=60)
+    assert f"{path}:" in shown.splitlines()
+    code = "`secondpass rerank in.jsonl --query words`"
+    pieces = _wrapped(f"{'word ' * 5}{code} {'word ' * 20}\n  indented", 60).splitlines()
+    assert any(code in piece for piece in pieces)
+    assert pieces[-1] == "  indented"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_plan_has_every_number(listwise_plan, width):
     call = ("plan", "-c", listwise_plan, "--candidates", "100")
     shown = on_a_terminal(*call, columns=width)
@@ -57,6 +79,7 @@ def test_a_plan_of_stages_is_a_table_and_says_what_it_counts():
         ["graded", "by", "gpt-4.1-nano", "10", "1", "1", "1,244", "96", "0.0001628"],
         ["total", "1", "1", "1,244", "96", "0.0001628"],
     ]
+    shown = " ".join(shown.split())
     assert "Each row has the number of candidates that its method gets." in shown
     assert "Cost is in the currency of `prices`" in shown
 
@@ -67,8 +90,13 @@ def test_names_are_whole(command, width):
     lines = on_a_terminal(*command, columns=width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
     whole = on_a_terminal(*command, columns=1000)
-    names = [line.split()[0] for line in whole.splitlines() if line[:1].islower()]
-    assert [line.split()[0] for line in lines if line[:1].islower()] == names
+    assert table_names(lines) == table_names(whole.splitlines())
+
+
+def table_names(lines):
+    """The names of rows, without the message that follows them."""
+    rows = takewhile(lambda line: not line.startswith("`"), lines)
+    return [line.split()[0] for line in rows if line[:1].islower()]
 
 
 def test_a_number_is_never_folded_and_texts_share_the_rest():
@@ -87,6 +115,15 @@ def test_a_table_that_does_not_fit_is_printed_as_paragraphs():
     assert " ".join(printed(table, 30)).split() == (
         "name lexical, one 1,000,000, three 2,000,000, 7".split()
     )
+
+
+def test_an_empty_line_follows_each_row_and_not_the_headings():
+    table = FittedTable(spaced=True)
+    table.add_column("#", number=True)
+    table.add_column("text")
+    table.add_row("1", "one")
+    table.add_row("2", "two")
+    assert printed(table, 60) == ["#  text", "1  one", "", "2  two", ""]
 
 
 def test_a_column_without_any_number_is_left_out():

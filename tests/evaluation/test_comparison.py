@@ -85,7 +85,7 @@ def test_json() -> None:
     not_known = ["input_tokens", "output_tokens", "cost", "units", "units_per_query"]
     assert graded["usage"] == {
         **dict.fromkeys(not_known), "calls": 6, "pairs": 24,
-        "cached": 0, "skipped": 0, "saved_pairs": 0,
+        "cached": 0, "skipped": 0, "saved_pairs": 0, "known": 0, "encoded": 0,
     }  # fmt: skip
     assert graded["per_query"].keys() == set(MEASURES)
     assert graded["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}

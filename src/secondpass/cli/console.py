@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import IO, Any, NoReturn
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -50,6 +52,33 @@ def result_console() -> Console:
     return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
 
 
+def print_text(console: Console, text: str, *, prefix: str = "", style: str = "") -> None:
+    """Print sentences: on a terminal they wrap between words. ``style`` is of the prefix."""
+    whole = prefix + escaped(text)
+    shown = Text(_wrapped(whole, console.width) if on_terminal(console.file) else whole)
+    shown.stylize(style, 0, len(prefix))
+    console.print(shown, soft_wrap=True)
+
+
+_WORD = re.compile(r"\s*(?:`[^`]*`|\S)+")
+"""A word with the space before it. Code between backticks is one word, so that it can be copied."""
+
+
+def _wrapped(text: str, width: int) -> str:
+    """A text with line feeds between words; a longer word, such as a path, is not divided."""
+    lines = []
+    for line in text.split("\n"):
+        shown = ""
+        for word in _WORD.findall(line):
+            if shown and cell_len(shown + word) > width:
+                lines.append(shown)
+                shown = word.lstrip()
+            else:
+                shown += word
+        lines.append(shown)
+    return "\n".join(lines)
+
+
 def file_console() -> Console:
     """A console whose output does not depend on the terminal, for files."""
     return _PipeConsole(highlight=False, width=_WIDE, force_terminal=False)
@@ -65,7 +94,7 @@ def live_console(console: Console) -> Iterator[None]:
         _live.remove(console)
 
 
-def on_terminal(stream: TextIO | None) -> bool:
+def on_terminal(stream: IO[str] | None) -> bool:
     """Whether a stream is a terminal. Rich also says so if FORCE_COLOR is set."""
     # Beneath a progress bar, rich replaces the stream, in older versions by one without `isatty`.
     stream = getattr(stream, "rich_proxied_file", stream)
@@ -112,15 +141,15 @@ def fail(message: str, code: int = ERROR) -> NoReturn:
 
 
 def print_error(message: str) -> None:
-    message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
+    print_text(message_console(), message, prefix="secondpass: ", style="bold red")
 
 
 def warn(message: str) -> None:
-    message_console().print(Text("warning: ", style="yellow") + Text(escaped(message)))
+    print_text(message_console(), message, prefix="warning: ", style="yellow")
 
 
 def info(message: str) -> None:
-    message_console().print(Text(escaped(message)))
+    print_text(message_console(), message)
 
 
 def write(text: str) -> None:

@@ -55,7 +55,7 @@ class FittedTable:
             for row in shown._rows:
                 yield shown._paragraph(row)
             return
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, int(self.spaced), 0))
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
         for column, width in zip(shown._columns, widths, strict=True):
             table.add_column(
                 column.heading,
@@ -63,8 +63,8 @@ class FittedTable:
                 justify="right" if column.is_number else "left",
                 overflow="fold",
             )
-        for row in shown._rows:
-            table.add_row(*row)
+        for *cells, last in shown._rows:
+            table.add_row(*cells, last + Text("\n") if self.spaced else last)
         yield table
 
     def _without_empty(self) -> FittedTable:

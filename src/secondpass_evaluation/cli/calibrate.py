@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from secondpass.cli.console import info, print_json, print_yaml, result_console
+from secondpass.cli.console import info, print_json, print_text, print_yaml, result_console
 from secondpass.cli.options import RerankerOptions, grouped
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
@@ -136,5 +136,5 @@ def _show(result: Calibration, into: Path | None, *, as_json: bool) -> None:
         names = [name for name in ("floor", "probabilities") if name in result.config]
         print_yaml({name: result.config[name] for name in names})
     else:
-        result_console().print(lines, markup=False, soft_wrap=True)
+        print_text(result_console(), lines)
         info(f"wrote {into}")

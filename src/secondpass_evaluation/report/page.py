@@ -182,6 +182,8 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
     median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
     if median is not None and slow is not None:
         within = f"95% within {milliseconds(slow)}"
+        if best.cost.known:
+            within += f"; {best.cost.share_known:.0%} of the passages known"
         tiles.append(("reranking a query", milliseconds(median), within))
     if (calls := calls_per_query(best)) is not None:
         tiles.append(("calls per query", calls, f"{best.cost.calls:,} in all"))

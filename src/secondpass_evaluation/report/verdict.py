@@ -74,7 +74,10 @@ def verdict(comparison: ComparisonData) -> Verdict:
         *_not_measured(comparison),
     ]
     because = " ".join(filter(None, parts))
-    answer = _answer(comparison, best) if alone is None else _alone(comparison, alone, best)
+    if alone is None:
+        answer = " ".join(filter(None, [_answer(comparison, best), _over_best(comparison, best)]))
+    else:
+        answer = _alone(comparison, alone, best)
     return Verdict(answer, because, best, best.differences[measure])
 
 
@@ -154,6 +157,14 @@ def _as_good_alone(comparison: ComparisonData, best: Result) -> Result | None:
     change = _corrected(comparison, best) or best.differences[comparison.measures[0]]
     if change.mean <= -_ZERO or not best.differences[comparison.measures[0]].enough_queries:
         return None
+    stage = _best_other_stage(comparison, best)
+    if stage is None or _level(comparison, stage) + _ZERO < _level(comparison, best):
+        return None
+    return stage
+
+
+def _best_other_stage(comparison: ComparisonData, best: Result) -> Result | None:
+    """The best first stage alone, except that which the reranker is compared with."""
     stages = [
         result
         for result in comparison.ran
@@ -161,10 +172,28 @@ def _as_good_alone(comparison: ComparisonData, best: Result) -> Result | None:
         and result.name != comparison.base_of(best)
         and result.evaluation is not None
     ]
-    stage = max(stages, key=lambda result: _level(comparison, result), default=None)
-    if stage is None or _level(comparison, stage) + _ZERO < _level(comparison, best):
-        return None
-    return stage
+    return max(stages, key=lambda result: _level(comparison, result), default=None)
+
+
+def _over_best(comparison: ComparisonData, best: Result) -> str:
+    """A sentence on the gain over the best search alone.
+
+    Empty if the reranker is compared with that search, or has no gain.
+    """
+    base, change = _base(comparison, best), best.differences[comparison.measures[0]]
+    stage = _best_other_stage(comparison, best)
+    if base is None or stage is None or not change.enough_queries or change.mean < _ZERO:
+        return ""
+    if _level(comparison, stage) <= _level(comparison, base) + _ZERO:
+        return ""
+    gain = f"{_level(comparison, best) - _level(comparison, stage):+.4f}"
+    if comparison.corrected:
+        gain += ", corrected by a person's judgements"
+    else:
+        over = _paired(comparison.measures[0], best, stage, change.confidence)
+        if over is not None and over.low is not None:
+            gain += f" ({over.confidence:.0%} interval {interval(over.low, over.high)})"
+    return f"Over {stage.name} alone, the best search, it gains {gain}."
 
 
 def _level(comparison: ComparisonData, result: Result) -> float:
@@ -184,7 +213,7 @@ def _alone(comparison: ComparisonData, stage: Result, best: Result) -> str:
             f"{stage.name} alone is as good as {best.name}: {figures}, both corrected by a "
             "person's judgements."
         )
-    change = _paired(measure, stage, best)
+    change = _paired(measure, stage, best, best.differences[measure].confidence)
     is_better = False
     if change is not None:
         figures += f", a difference of {change.mean:+.4f}"
@@ -197,12 +226,11 @@ def _alone(comparison: ComparisonData, stage: Result, best: Result) -> str:
     return f"{stage.name} alone is {how} {best.name}{by}: {figures}."
 
 
-def _paired(measure: str, stage: Result, best: Result) -> Difference | None:
-    """The difference of a first stage from a reranker; None if their queries differ."""
-    values, others = _by_query(stage, measure), _by_query(best, measure)
+def _paired(measure: str, system: Result, other: Result, confidence: float) -> Difference | None:
+    """The difference of a system from another; None if their queries differ."""
+    values, others = _by_query(system, measure), _by_query(other, measure)
     if values.keys() != others.keys():
         return None
-    confidence = best.differences[measure].confidence
     return difference_of(measure, values, others, test="t", confidence=confidence)
 
 
@@ -318,18 +346,26 @@ def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> s
     if difference.enough_queries and difference.low is not None:
         between = interval(difference.low, difference.high)
         text += f" ({difference.confidence:.0%} interval {between})"
+    count = _compared(comparison)
     if difference.enough_queries and difference.corrected_p is not None and not no_difference:
-        count = _compared(comparison)
         significant = "significant" if is_significant(difference) else "not significant"
         p = p_phrase(difference.corrected_p)
         corrected = f", corrected for {count} comparisons" if count > 1 else ""
         text += f", which is {significant} ({p}{corrected})"
-    text += f". Query by query: {difference.wins} better, {difference.losses} worse"
+    text += "."
+    if count > 1 and _excludes_zero(difference) and not is_significant(difference):
+        text += " The interval excludes 0, but only p is corrected for the number of comparisons."
+    text += f" Query by query: {difference.wins} better, {difference.losses} worse"
     text += f", {difference.ties} equal."
     if not difference.enough_queries:
         fewest = fewest_queries(difference.confidence)
         text += f" At least {fewest} queries are needed to tell a difference from chance."
     return text
+
+
+def _excludes_zero(difference: Difference) -> bool:
+    low, high = difference.low, difference.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def _next(comparison: ComparisonData, best: Result) -> str:
@@ -354,7 +390,14 @@ def _costs(best: Result) -> str:
         parts.append(f"{cost.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
     if cost.units_per_query is not None:
         parts.append(f"{cost.units_per_query:,.3g} billed units per query")
-    return f"It takes {listed(parts)}."
+    text = f"It takes {listed(parts)}."
+    if cost.known:
+        text += (
+            f" {cost.share_known:.0%} of the passages had been encoded for an earlier query or in "
+            f"a store; with new passages a query takes longer, here up to "
+            f"{milliseconds(max(cost.seconds.values()))}."
+        )
+    return text
 
 
 def _failures(best: Result) -> str:

@@ -5,7 +5,7 @@ import pytest
 from judged_folders import mark
 from reports import EDGES, Parsed, evaluation, make, with_reranker
 from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
-from secondpass_evaluation.report.page import fragment
+from secondpass_evaluation.report.page import fragment, page
 from secondpass_evaluation.report.verdict import verdict
 
 TIMES = "at 20 times the search's time"
@@ -126,6 +126,52 @@ def test_significant_gain_is_preferred():
         "lexical+large scored higher (0.2750), but its gain over lexical is not significant "
         "(p = 0.400)." in outcome.because
     )
+
+
+def test_the_answer_has_the_gain_over_the_best_search_alone():
+    """Compared with one search, a gain can be large where another search is nearly as good."""
+    comparison = make(results=(*make().results, stage(0.2), stage(0.05, "dense")))
+    answer = verdict(comparison).answer
+    assert answer.startswith(
+        f"{IMPROVES} Over vector alone, the best search, it gains +0.0250 (95% interval "
+    )
+    by_person = by_model(0.05)
+    (corrected,) = by_person.corrected
+    names = {"lexical": 0.01, "vector": 0.03}
+    others = [
+        replace(corrected, name=name, mean=replace(corrected.mean, mean=value))
+        for name, value in names.items()
+    ]
+    by_person = replace(
+        by_person, results=(*by_person.results, stage(0.1)), corrected=(corrected, *others)
+    )
+    assert verdict(by_person).answer.endswith(
+        "Over vector alone, the best search, it gains +0.0200, corrected by a person's judgements."
+    )
+    for worse in (make(results=(*make().results, stage(0.05))), make(5), make(gain=-0.1)):
+        assert "the best search" not in verdict(worse).answer
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "p", "low", "says"),
+    [("ab", 0.126, 0.006, True), ("ab", 0.01, 0.006, False), ("ab", 0.3, -0.1, False),
+     ("a", 0.126, 0.006, False)],
+)  # fmt: skip
+def test_an_interval_without_0_beside_a_large_p_is_explained(rerankers, p, low, says):
+    outcome = verdict(make(rerankers=tuple(rerankers), p=p, low=low, high=0.2))
+    assert ("The interval excludes 0, but only p is corrected" in outcome.because) is says
+
+
+def test_times_of_known_passages_are_named():
+    cost = Cost({"q0": 0.8, "q1": 0.04, "q2": 0.04}, calls=3, known=57, encoded=3)
+    comparison = with_reranker(make(), cost=cost)
+    assert (
+        "It takes 40 ms per query (median) and 1 call per query. 95% of the passages had been "
+        "encoded for an earlier query or in a store; with new passages a query takes longer, here "
+        "up to 800 ms." in verdict(comparison).because
+    )
+    assert "95% within 800 ms; 95% of the passages known" in Parsed(page(comparison)).texts
+    assert "encoded" not in verdict(make()).because
 
 
 def test_a_first_stage_alone_is_compared_by_corrected_means():

@@ -1,10 +1,9 @@
-"""What servers and jobs share with the adapters: issues as clients see them, grouped requests."""
+"""Reports as clients of a server see them."""
 
 import pytest
 
-from fakes import Batching, ByTable
+from fakes import ByTable
 from secondpass import EngineInfo, Issue, Reranker
-from secondpass.adapters.grouping import rerank_grouped
 from secondpass.adapters.redaction import without_messages
 from secondpass.ranking.result import Ranking
 from secondpass.types import Report
@@ -33,24 +32,3 @@ def test_local_models_are_named_without_folders():
     found = without_messages(Ranking("q", (), report)).report
     assert found.method == "graded by ours"
     assert (found.issues[0].method, found.engines[0].method) == ("ours", "ours")
-
-
-# ---------------------------------------------------------------------- requests with options
-
-
-REQUESTS = [("q", ["a", "bb", "ccc"][: count + 1]) for count in range(3)]
-
-
-def test_equal_options_are_one_call_and_rankings_keep_their_order(monkeypatch):
-    calls = []
-    reranker = Reranker(Batching())
-    rerank_many = reranker.rerank_many
-    monkeypatch.setattr(
-        reranker,
-        "rerank_many",
-        lambda requests, **options: calls.append(options) or rerank_many(requests, **options),
-    )
-    options = [{"top_k": 1, "depth": 2}, {"top_k": 2}, {"depth": 2, "top_k": 1}]
-    rankings = rerank_grouped(reranker, REQUESTS, options)
-    assert [ranking.order for ranking in rankings] == [(0,), (1, 0), (1,)]
-    assert calls == [{"top_k": 1, "depth": 2}, {"top_k": 2}]
