@@ -35,7 +35,7 @@ from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import METHOD, inner, place_of
+from secondpass.ranking.methods import METHOD, inner
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
@@ -155,8 +155,11 @@ class Reranker:
         self._gate = shared if shared is not None and shared.width == width else Gate(width)
 
     @staticmethod
-    def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
-        return place_of(settings.get("method"), name)
+    def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
+        from secondpass.settings import parameter_hints  # for errors only
+
+        known = parameters_of(Reranker)
+        return parameter_hints.hint(name, known, SECTIONS, settings.get("method"))
 
     @staticmethod
     def _instead_of_setting(name: str) -> str:
@@ -577,6 +580,9 @@ class Reranker:
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 
+
+SECTIONS: Mapping[str, type] = {"limits": Limits, "render": Rendering, "passages": Passages}
+"""Settings that have settings of their own, whose names hints look up."""
 
 _METHODS = frozenset({"method", "fallback"})
 """Settings that :meth:`Reranker.changed` keeps."""

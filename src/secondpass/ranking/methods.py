@@ -8,7 +8,7 @@ from typing import Any
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError
 from secondpass.ranking.scoring import ScorerMethod, check_kind
-from secondpass.settings import Nested, definition, describe, hint_elsewhere, model_of, registry
+from secondpass.settings import Nested, definition, describe, hint_elsewhere, registry
 
 
 def to_method(value: object) -> Method:
@@ -57,24 +57,6 @@ def inner(method: Method) -> Any:
 def asks(method: Method) -> bool:
     """Whether a method asks a language model, as it states by ``language_models``."""
     return bool(getattr(method, "language_models", ()))
-
-
-def place_of(method: object, name: str) -> str | None:
-    """Return the path of a setting of this method in a configuration; None if it has none."""
-    path = "method"
-    settings: Any = {"type": method} if isinstance(method, str) else method
-    for family in ("methods", "llms"):
-        kind = settings.get("type") if isinstance(settings, Mapping) else None
-        if not isinstance(kind, str) or kind not in registry.names(family):
-            return None
-        try:
-            fields = model_of(registry.kind(family, kind)).model_fields
-        except ConfigurationError:  # an entry point that cannot be loaded
-            return None
-        if name in fields:
-            return f"{path}.{name}"
-        path, settings = f"{path}.llm", settings.get("llm")
-    return None
 
 
 METHOD = Nested(to_method, lambda: definition("method"))

@@ -77,7 +77,7 @@ def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
         return f"; {name!r} is a preset, which is a whole reranker: use {use}"
     method: str | dict[str, Any]
     if name in registry.names("methods"):
-        settings = dict.fromkeys(_required_settings(name), _OWN)
+        settings = dict.fromkeys(required_settings(name), _OWN)
         what, method = "it is a method", {"type": name, **settings} if settings else name
     elif name in registry.names_in("rerank_apis"):
         what, method = "it is a rerank API", {"type": "endpoint", "api": name, "model": _OWN}
@@ -100,7 +100,7 @@ def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
     else:
         return ""
     if as_options:
-        return f"; {what}, use {_as_options({'method': method})}"
+        return f"; {what}, use {in_options({'method': method})}"
     python = _in_python(method, caller).replace(repr(_OWN), _OWN)
     # JSON is also YAML.
     in_yaml = method if isinstance(method, str) else json.dumps(method, ensure_ascii=False)
@@ -135,7 +135,8 @@ def _has_address(api: str) -> bool:
     return re.search("^url:", path.read_text("utf-8"), re.MULTILINE) is not None
 
 
-def _required_settings(method: str) -> list[str]:
+def required_settings(method: str) -> list[str]:
+    """The names of the settings that a method of this name must have."""
     try:
         required: list[str] = model_of(registry.kind("methods", method)).model_json_schema()[
             "required"
@@ -145,11 +146,12 @@ def _required_settings(method: str) -> list[str]:
     return required
 
 
-def _as_options(config: Mapping[str, Any], path: str = "") -> str:
+def in_options(config: Mapping[str, Any], path: str = "") -> str:
+    """A configuration as options of the command."""
     options = []
     for key, value in config.items():
         if isinstance(value, Mapping):
-            options.append(_as_options(value, f"{path}{key}."))
+            options.append(in_options(value, f"{path}{key}."))
         else:
             quoted = value if value == _OWN else shlex.quote(value)
             options.append(f"--set {path}{key}={quoted}")

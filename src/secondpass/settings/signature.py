@@ -260,9 +260,8 @@ def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -
     """A hint for a setting that ``cls`` does not have."""
     if name == "preset":
         return "; a preset can be named only at the top of a configuration"
-    place_elsewhere = getattr(cls, "_place_elsewhere", None)
-    place = None if place_elsewhere is None else place_elsewhere(name, settings)
-    return suggestion(name, known) if place is None else f"; did you mean {place!r}?"
+    own_hint = getattr(cls, "_hint_for", None)
+    return suggestion(name, known) if own_hint is None else str(own_hint(name, settings))
 
 
 # ---------------------------------------------------------------------- annotations
