@@ -23,7 +23,8 @@ ALL = [(framework, name) for framework, peers in PEERS.items() for name in peers
 NOT_RERANKERS = {"SentenceTransformersDiversityRanker", "MetaFieldGroupingRanker"}
 """They have no row: their messages name an ordering, or say to keep them."""
 HINT = (
-    r"; (write|use|keep|pass|call|leave it out|there is no equivalent|it is a setting|did you mean)"
+    r"; (write|use|keep|pass|call|leave it out|there is no equivalent|it is a setting|did you mean"
+    r"|to rank by)"
 )
 
 

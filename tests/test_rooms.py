@@ -71,7 +71,8 @@ asking.expected_use: Expected total
 asking.life_cycle: aclose_all close_all
 asking.response_cache: ResponseCache
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
-  message_console on_terminal one_line print_json print_yaml result_console warn write
+  message_console on_terminal one_line print_json print_text print_yaml result_console warn
+  write
 cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
 cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for

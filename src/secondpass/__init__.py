@@ -15,7 +15,7 @@ from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.fusion import fuse
 from secondpass.ranking.observers import observe
-from secondpass.ranking.packing import Packed, Source
+from secondpass.ranking.packed import Packed, Source
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
 from secondpass.types import (

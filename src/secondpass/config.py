@@ -64,7 +64,7 @@ def resolve(
 
     Args:
         reranker: as above.
-        llm: the language model that every method asks that asks one, instead of the configured.
+        llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name. They override a preset or a file.
         defaults: the adapter's defaults for settings that the configuration leaves out.
         llm_parameter: the adapter's parameter for ``llm``, for the message that one is required.
@@ -92,10 +92,10 @@ def resolve(
             Reranker, config, about, defaults=defaults or {}, llm=llm, flat=flat or {}, own=own
         )
     except ConfigurationError as error:
-        parameters = {"llm": llm_parameter, "model": "model"}
+        parameters = {"llm": llm_parameter, "model": "model"}  # by the last part of the path
 
         def with_parameter(problem: Problem) -> Problem:
-            name = parameters.get(str(*problem.path[-1:]))
+            name = parameters.get(str(problem.path[-1])) if problem.path else None
             if name is None or not problem.message.startswith(REQUIRED):
                 return problem
             hint = f"; give it as {name}=, or in the configuration"

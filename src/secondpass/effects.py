@@ -1,4 +1,4 @@
-"""Effects of a ranking pass, and the protocols of scorers and methods.
+"""Effects of a ranking pass, and the protocol of methods.
 
 A pass is a generator. It yields effects, Score and Ask, and is sent their results; it opens no
 connection and starts no thread. A driver (:mod:`secondpass.asking.drivers`) carries the effects
@@ -27,7 +27,9 @@ class Score:
     """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`.
 
     Attributes:
-        at_most: maximum number of texts per call if a deadline is set; None for no maximum.
+        at_most: maximum number of texts per call if there is a deadline or a target; within
+            :meth:`Call.sharing` only until a call of the scorer has ended, from when on the time
+            decides. None: never divided among calls, because a score depends on the others.
         instruction: for scorers that take one; texts with different ones share no call.
     """
 
@@ -105,7 +107,8 @@ class Call:
                 that, and a dry run does not.
 
         Returns:
-            At least 0; None without limits.
+            At least 0; None if nothing is known that limits them: without limits, and with a
+            deadline only, as long as no round has shown how long one takes.
         """
         return None
 
@@ -126,7 +129,7 @@ class Call:
         return nullcontext()
 
     def sharing(
-        self, scorer: object, texts: int, batch_size: int | None, first: int
+        self, scorer: object, texts: int, batch_size: int | None, most_at_first: int
     ) -> AbstractContextManager[None]:
         """For the time in which a scorer is called for texts, taking turns with other rankings.
 
@@ -134,7 +137,8 @@ class Call:
             scorer: the scorer.
             texts: number of the texts.
             batch_size: maximum number of texts per call; None for no maximum.
-            first: maximum number of texts per call as long as no call of this scorer has ended.
+            most_at_first: maximum number of texts per call as long as no call of this scorer has
+                ended.
         """
         return nullcontext()
 
@@ -173,7 +177,8 @@ class Call:
         """The user's own code raised ``error``.
 
         Reports contain only its class. The ranking keeps the exception for the ``__cause__`` of
-        :class:`~secondpass.errors.RerankError`, and :mod:`secondpass.ranking.diagnostics` logs it.
+        :class:`~secondpass.ranking.result.RerankError`, and :mod:`secondpass.ranking.diagnostics`
+        logs it.
         """
 
     def ran(self, engine: EngineInfo) -> None:

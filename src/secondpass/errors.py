@@ -10,7 +10,7 @@
     │     and an ImportError)
     ├── MethodError (also a RuntimeError)        a method could not judge the candidates
     │   ├── ModelLoadError                       its model could not be loaded
-    │   ├── DeadlineError                        the deadline passed before the call
+    │   ├── DeadlineError                        there was not enough time
     │   ├── OverloadedError                      other calls leave too little time
     │   ├── BudgetError                          calls, tokens or cost reached their limit
     │   ├── LLMError                             a service gave no reply
@@ -215,7 +215,7 @@ class ModelLoadError(MethodError):
 
 
 class DeadlineError(MethodError):
-    """The deadline passed before the method was called, or while it was.
+    """The deadline or target passed before the method was called or while it was, or is too near.
 
     Attributes:
         sent: whether it was called.

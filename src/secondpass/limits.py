@@ -29,8 +29,8 @@ class Limits:
         target: wall-clock seconds in which a ranking should end. It does what a deadline does for
             scorers, but the first ``min_depth`` candidates of a ranking that is not refused are
             scored even if that takes longer.
-        min_depth: the first candidates of each ranking that a scorer which several rankings share
-            scores before all others. With a deadline or a target, a ranking is refused at once
+        min_depth: how many candidates of each ranking a scorer that several rankings share scores
+            first. With a deadline or a target, a ranking is refused at once
             (issue ``overloaded``) if other rankings leave no time for these.
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
 
 from secondpass.asking import drivers
-from secondpass.asking.expected_use import Expected, merged
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     check_cache,
@@ -23,9 +22,6 @@ from secondpass.asking.life_cycle import (
     warm_up_first,
     warm_up_orderings,
 )
-from secondpass.asking.passage_stores import stored_texts
-from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
-from secondpass.asking.planning import Recorder, expected_uses, planned
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
 from secondpass.built_in import KINDS
@@ -39,7 +35,7 @@ from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import METHOD, inner, place_of
+from secondpass.ranking.methods import METHOD, inner
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
@@ -62,6 +58,7 @@ from secondpass.types import CandidateLike, RequestLike, Stored
 if TYPE_CHECKING:
     from annotated_types import Ge
 
+    from secondpass.asking.expected_use import Expected
     from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
 
 registry.add_built_in(KINDS)
@@ -158,8 +155,11 @@ class Reranker:
         self._gate = shared if shared is not None and shared.width == width else Gate(width)
 
     @staticmethod
-    def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
-        return place_of(settings.get("method"), name)
+    def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
+        from secondpass.settings import parameter_hints  # for errors only
+
+        known = parameters_of(Reranker)
+        return parameter_hints.hint(name, known, SECTIONS, settings.get("method"))
 
     @staticmethod
     def _instead_of_setting(name: str) -> str:
@@ -380,6 +380,9 @@ class Reranker:
         Raises:
             InputError: an argument is of the wrong type or out of range.
         """
+        from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
+        from secondpass.asking.planning import planned  # of no use to a ranking
+
         sample, length = sampled(candidates, tokens_per_passage)
         if seconds_per_call is not None:
             positive("seconds_per_call", seconds_per_call, float)
@@ -408,6 +411,9 @@ class Reranker:
         Raises:
             InputError: a request or an option is wrong.
         """
+        from secondpass.asking.expected_use import merged
+        from secondpass.asking.planning import expected_uses  # of no use to a ranking
+
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -463,6 +469,9 @@ class Reranker:
 
     def _stored_texts(self, passages: Iterable[CandidateLike]) -> list[tuple[Any, Sequence[str]]]:
         """Each scorer with a store, and the texts that a ranking of these passages asks it for."""
+        from secondpass.asking.passage_stores import stored_texts  # of no use to a ranking
+        from secondpass.asking.plan_arguments import ASSUMED_QUERY
+
         request = to_request(ASSUMED_QUERY, passages, text_needed=self.render.needs_text)
         task = self._task(request, {}, depth=None, when=None, dedupe=False)
         if task is None:
@@ -526,7 +535,10 @@ class Reranker:
         return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
-        changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}
+        from secondpass.asking.planning import Recorder  # of no use to a ranking
+
+        recorder = Recorder()
+        changes |= {"stages": (Stage(recorder),), "order": None}
         settings = replace(self._settings(options), **changes)
         deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it calls nothing
         return recorder.task
@@ -568,6 +580,9 @@ class Reranker:
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 
+
+SECTIONS: Mapping[str, type] = {"limits": Limits, "render": Rendering, "passages": Passages}
+"""Settings that have settings of their own, whose names hints look up."""
 
 _METHODS = frozenset({"method", "fallback"})
 """Settings that :meth:`Reranker.changed` keeps."""

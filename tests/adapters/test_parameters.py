@@ -86,7 +86,9 @@ def test_a_parameter_is_refused_where_the_reranker_sets_it(reranker, fixed):
         if name not in fixed:
             PARAMETERS.check(name, value, reranker, core)
             continue
-        with pytest.raises(ConfigurationError, match=f"^{name}: can't be set, because"):
+        owner = "Reranker has its own" if isinstance(reranker, Reranker) else "reranker sets"
+        message = f"^{name}: can't be set, because the {owner}"
+        with pytest.raises(ConfigurationError, match=message):
             PARAMETERS.check(name, value, reranker, core)
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking import drivers
 from secondpass.asking.calls import score as score_call
@@ -304,6 +305,25 @@ def test_overdue_questions_are_given_up():
     ] * 2
     assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
     assert list(started) == [future for name, future in futures.items() if name != "overdue"]
+
+
+@both
+def test_texts_for_which_too_little_time_is_left_are_not_scored(asynchronous):
+    class Slow(Scorer):
+        batch_size = 10
+
+    def rank(deadline):
+        scorer = Slow(lambda: time.sleep(0.6 * deadline))
+        reranker = Reranker(scorer, limits={"deadline": deadline}, log_level="debug")
+        texts = [str(number) for number in range(30)]
+        if asynchronous:
+            return asyncio.run(reranker.arerank("q", texts))
+        return reranker.rerank("q", texts)
+
+    ranking = within_deadlines(rank, lambda ranking: ranking.report.depth_done)
+    (issue,) = ranking.report.issues
+    message = "not scored: too little time is left before the deadline"
+    assert (issue.code, issue.message, issue.positions) == ("deadline", message, (*range(10, 30),))
 
 
 def test_scorer_that_empties_its_lists():

@@ -14,7 +14,7 @@ from secondpass.errors import DeadlineError, MethodError
 from secondpass.questions import ListScores
 from secondpass.types import Issue
 
-ENDED = "the scorer ended without scoring these"
+ENDED = "not scored: the scorer found too little time left before the deadline"
 
 
 class InLists:

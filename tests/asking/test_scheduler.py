@@ -9,6 +9,7 @@ from batch_scorers import drive as commands_of
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import (
     CallBatches,
+    CalledScores,
     CallScorer,
     PartialScores,
     Pass,
@@ -16,7 +17,9 @@ from secondpass.asking.scheduler import (
     WaitForAnswers,
     question_deadline_error,
     scoring_deadline_error,
+    scoring_time_error,
 )
+from secondpass.concurrency.admission import Claim
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
@@ -69,7 +72,7 @@ def drive(passes, call_scorer=lengths, wait=None):
 
     def outcome(command):
         if isinstance(command, CallScorer):
-            return call_scorer(command)
+            return CalledScores(call_scorer(command), command.pairs)
         if isinstance(command, StartQuestions):
             started.append(command)
             return None
@@ -334,6 +337,33 @@ def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
     kept = "the deadline, less the time kept for other methods, passed before"
     assert str(question_deadline_error(late, missed)) == f"{kept} this was {missed}"
     assert str(scoring_deadline_error([late])) == f"{kept} these were scored"
+
+
+TOO_LATE = {
+    # deadline and target of a claim, and when its texts should have been scored, from now
+    "deadline": (-1, 99, -1, "the deadline passed before these were scored"),
+    "target": (9, -1, -1, "the target passed before these were scored"),
+    "before the deadline": (9, 99, 9, "not scored: why before the deadline"),
+    "before the target": (9, 5, 5, "not scored: why before the target"),
+    "beyond the target": (9, 5, 9, "not scored: why before the deadline"),
+}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "target", "latest", "message"), TOO_LATE.values(), ids=TOO_LATE
+)
+def test_the_error_of_texts_that_were_left_out(deadline, target, latest, message):
+    now = time.monotonic()
+    claim = Claim(now + deadline, now + target)
+    error = scoring_time_error([ledger_of(9)], claim, now + latest, "why")
+    assert (error.code, str(error)) == ("deadline", message)
+
+
+def test_the_error_of_texts_that_were_left_out_mentions_time_kept_for_others():
+    ledger, now = ledger_of(10), time.monotonic()
+    ledger.keep_time(False)
+    error = scoring_time_error([ledger], Claim(now + 8), now + 8, "why")
+    assert str(error) == "not scored: why before the deadline, less the time kept for other methods"
 
 
 def test_the_error_of_a_question_that_has_too_little_time():

@@ -61,6 +61,12 @@ def test_wrong_templates(given_settings, told):
         Prompting(**given_settings)
 
 
+def test_default_templates_can_be_copied():
+    completed = Prompting().completed("You judge relevance.", "Order them.")
+    copied = Prompting(system=completed.system, user=completed.user)
+    assert copied.completed("Another role.", "Order them.") == completed
+
+
 @pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])
 def test_literal_braces(user):
     with pytest.raises(ConfigurationError, match="has to hold"):

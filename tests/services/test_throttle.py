@@ -135,7 +135,7 @@ def limited(now, rate):
 
 def constant_rates():
     """Without growth, so that the times of a queue are known."""
-    return mock.patch.multiple(module, _GROWTH=0.0, _FAST=0.0)
+    return mock.patch.multiple(module, _SLOW_GROWTH=0.0, _FAST_GROWTH=0.0)
 
 
 TIMES = st.floats(0, 12).map(lambda seconds: round(seconds, 3))
@@ -365,7 +365,7 @@ def test_requests_of_the_parent_are_in_no_queue_of_a_child():
 
 class Service:
     def __init__(self, model="m"):
-        self.origin = f"[https://example.com, model {model}, key of K]"
+        self.throttle_identity = hash(("https://example.com", model, "a key"))
 
 
 class Own:

@@ -9,8 +9,9 @@ from command_calls import called
 from haystack_integrations.components.rankers.secondpass import parameters as haystack
 from llama_index.postprocessor.secondpass import parameters as llama_index
 from secondpass import Reranker, SecondPassError
-from secondpass.adapters import parameters as adapters
-from secondpass.settings import registry
+from secondpass.settings import COMING_FROM, name_hints, parameters_of, registry
+from secondpass.settings import parameter_hints as parameters
+from secondpass.settings.name_hints import name_hint
 from secondpass_evaluation.judging.grading import _language_model
 
 ADDRESS = "http://127.0.0.1:9"
@@ -36,7 +37,7 @@ NAMES = [
     *registry.names("llms"),
     *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
     *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
-    *registry._ELSEWHERE,
+    *name_hints._ELSEWHERE,
 ]
 
 
@@ -69,7 +70,7 @@ class Pasted:
 def test_a_name_of_another_kind(name):
     python, in_yaml = re.fullmatch(
         r"; .*use (Reranker.*\)), or '((?:method|preset): .*)' in a configuration",
-        registry.meaning(name),
+        name_hint(name),
     ).groups()
     made = eval(python.replace("…", "..."), {"Reranker": Pasted})
     configured = Reranker.from_config(filled(yaml.safe_load(in_yaml)))
@@ -78,7 +79,7 @@ def test_a_name_of_another_kind(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_of_the_command(name):
-    (use,) = re.findall(r" use (--.*)", registry.meaning(name, as_options=True))
+    (use,) = re.findall(r" use (--.*)", name_hint(name, as_options=True))
     options = [
         f"{key}={OWN[key.rpartition('.')[2]]}" if value == "…" else f"{key}={value}".rstrip("=")
         for key, _, value in (option.partition("=") for option in use.split())
@@ -131,18 +132,22 @@ FRAGMENTS = sorted(
     {
         found
         for table in (
-            adapters._INSTEAD,
+            parameters.INSTEAD,
             haystack.INSTEAD,
             llama_index.INSTEAD,
             llama_index._INSTEAD_OF_KWARGS,
         )
-        for text in table.values()
+        for instead in table.values()
+        for text in [
+            instead if isinstance(instead, str) else f"write {parameters.in_words(instead)}"
+        ]
         for found in re.findall(r"(?:write|to) ({.*})", text)
     }
 )
 VALUES = {
     **OWN,
     "retries": 1,
+    "options": {"a": 1},
     "prompt": "query: ",
     "instruction": "Prefer owls.",
     "cache_folder": "cache",
@@ -155,9 +160,7 @@ VALUES = {
     "concurrency": 2,
 }
 OPEN = {
-    "'options': {…}": "'options': {'a': 1}",
     "'render': {…}": "'render': {'fields': ['text']}",
-    "'type': 'tiers', …": "'type': 'tiers', 'field': 'kind', 'tiers': ['a']",
     "'type': 'diverse', …": "'type': 'diverse'",
     "'type': 'listwise', …": "'type': 'listwise'",
 }
@@ -187,3 +190,105 @@ def test_a_configuration_that_can_judge():
         _language_model(Reranker("lexical"))
     (use,) = re.findall(r"such as ({.*})", str(caught.value))
     assert _language_model(Reranker.from_config(filled(yaml.safe_load(use))))
+
+
+FOREIGN = sorted(
+    {
+        *parameters.PATHS,
+        *parameters.INSTEAD,
+        "deadline",
+        "threshold",
+        "max_length",
+        "timeout",
+    }
+    - parameters_of(Reranker).keys()
+)
+"""Names of other packages, and of settings that rerankers have in another place."""
+CONFIGURED = ["embedded", "cross_encoder", {"type": "listwise", "llm": LLM}]
+OF_FOREIGN = {
+    **VALUES,
+    "activation": "none",
+    "api": "tei",
+    "api_key_env": "A_KEY",
+    "backend": "openvino",
+    "config_kwargs": {"a": 1},
+    "deadline": 2,
+    "device": "cpu",
+    "fields": ["text"],
+    "max_length": 64,
+    "model_kwargs": {"a": 1},
+    "options": {"a": 1},
+    "separator": " ",
+    "query_suffix": "?",
+    "suffix": ".",
+    "token_env": "A_KEY",
+    "tokenizer_kwargs": {"a": 1},
+    "trust_remote_code": True,
+}
+
+
+def with_values(settings):
+    """Settings with a value of its kind in the place of each `…`, and what a method requires."""
+    if not isinstance(settings, dict):
+        return settings
+    filled_in = {
+        key: OF_FOREIGN.get(key, 5) if value in ("…", ...) else with_values(value)
+        for key, value in settings.items()
+    }
+    return {**BASE.get(settings.get("type"), {}), **filled_in}
+
+
+@pytest.mark.parametrize("method", CONFIGURED, ids=["embedded", "cross_encoder", "listwise"])
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_parameter_of_another_package(name, method, monkeypatch):
+    """What the hint says works in Python and in a configuration."""
+    monkeypatch.setenv("A_KEY", "k")
+    for make in (
+        lambda: Reranker(method, **{name: 1}),
+        lambda: Reranker.from_config({"method": method, name: 1}),
+        lambda: Reranker.from_preset("lexical", method=method, **{name: 1}),
+    ):
+        with pytest.raises(SecondPassError) as caught:
+            make()
+        message = str(caught.value)
+        if meant := re.search(r"did you mean '(\w+)'\?", message):
+            assert meant[1] in parameters_of(Reranker)
+            continue
+        found = re.search(r"use (.*), or '(\w+: .*)' in a configuration$", message)
+        if found is None:
+            assert re.search("; (leave it out|there is no|to rank by|write the kind)", message)
+            continue
+        python, in_yaml = found.groups()
+        if python.startswith("Reranker("):
+            made = Reranker(with_values(eval(python.removeprefix("Reranker").replace("…", "..."))))
+        else:
+            key, _, value = python.partition("=")
+            made = Reranker("lexical", **{key: with_values(eval(value.replace("…", "...")))})
+        ((key, value),) = yaml.safe_load(in_yaml).items()
+        configured = Reranker.from_config({"method": "lexical", key: with_values(value)})
+        assert configured.to_config() == made.to_config()
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        (
+            "device",
+            "of the method 'cross_encoder', not of 'embedded': use Reranker({'type': "
+            "'cross_encoder', 'device': …}), or",
+        ),
+        ("max_length", "of the method: use Reranker({'type': 'embedded', 'max_length': …}), or"),
+        (
+            "deadline",
+            "of 'limits': use limits={'deadline': …}, or 'limits: {\"deadline\": \"…\"}' in",
+        ),
+        ("threshold", "; did you mean 'floor'?"),
+        ("top_n", "; did you mean 'top_k'?"),
+        ("verbose", "; leave it out; the result has a report"),
+        ("strickt", "; did you mean 'strict'?"),
+        ("zzz", f"when; coming from another package: {COMING_FROM}"),
+    ],
+)
+def test_the_hint_for_a_parameter_of_another_package(name, part):
+    with pytest.raises(SecondPassError, match=re.escape(part)):
+        Reranker("embedded", **{name: 1})

@@ -154,10 +154,13 @@ def test_problems_have_their_place(change, message):
 
 
 HINTS = [
-    (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
-    (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
-    (lambda: Reranker.from_preset("listwise_guided", model="m"), "did you mean 'method.llm.model'"),
-    (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), "mean 'method.k1'"),
+    (
+        lambda: Reranker("cross_encoder", model="m"),
+        r"model: .*use Reranker\({'type': 'cross_encoder', 'model': …}\)",
+    ),
+    (lambda: Reranker.from_preset("default", model="m"), "it is a setting of the method: "),
+    (lambda: Reranker.from_preset("listwise_guided", model="m"), "'llm': {'type': .*'model': …}"),
+    (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), '"type": "lexical", "k1": "…"'),
     (lambda: Reranker("cohere"), r"is a preset.*from_preset\('cohere'\)"),
     (lambda: Reranker("lexical", fallback="cohere"), r"fallback\[0\].*is a preset"),
     (lambda: Reranker.from_config({"method": "cohere"}), "'preset: cohere'"),
@@ -171,7 +174,7 @@ HINTS = [
     (lambda: config.resolve(7), "give a preset name"),
     (lambda: config.resolve("lexicl"), "no preset is named 'lexicl'"),
     (lambda: config.resolve("lexicl.yaml"), "no such file"),
-    (lambda: Reranker("lexical", model="x"), "model: unknown key; known are: blend,"),
+    (lambda: Reranker("lexical", model="x"), "setting of the method .*, not of 'lexical': "),
 ]
 
 

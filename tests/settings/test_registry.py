@@ -8,6 +8,7 @@ from annotated_types import Ge
 
 from secondpass import ConfigurationError, Reranker, config
 from secondpass.settings import configurable, model_of, registry
+from secondpass.settings.name_hints import name_hint
 
 
 @configurable
@@ -96,13 +97,13 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("name", "use"), USED.values(), ids=USED)
 def test_a_name_of_another_kind_is_explained(name, use):
-    assert "use Reranker({'type'" in registry.meaning(name)
-    assert use in registry.meaning(name)
+    assert "use Reranker({'type'" in name_hint(name)
+    assert use in name_hint(name)
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_other_names_are_not_guessed_at(name):
-    assert registry.meaning(name) == ""
+    assert name_hint(name) == ""
 
 
 @pytest.mark.parametrize("name", ["./mymodel", "mymodel", "a/b/mymodel"])

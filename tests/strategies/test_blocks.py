@@ -107,6 +107,29 @@ def test_the_first_are_ordered_in_full_within_the_limits(limits, prices, calls, 
     assert stage.left_out == 100 - judged
 
 
+ONLY = "the limits allow questions about the first {} candidates only".format
+NO_LAST = "the limits do not allow the last question, about the best once more"
+LEFT_OUT = [
+    # candidates; questions that are allowed; issues with the number of the first left out, if any
+    (40, 5, []),
+    (40, 4, [(NO_LAST, None)]),
+    (40, 3, [(ONLY(20), 20)]),
+    (100, 4, [(ONLY(40), 40), (NO_LAST, None)]),
+]
+
+
+@pytest.mark.parametrize(("count", "calls", "expected"), LEFT_OUT)
+def test_what_the_limits_leave_out(count, calls, expected):
+    ranking = Reranker(Blocks(Model(ranked)), limits={"calls": calls}, log_level="debug").rerank(
+        "wombats", numbered(range(count))
+    )
+    issues = [(issue.message, issue.positions) for issue in ranking.report.issues]
+    assert issues == [
+        (message, () if first is None else tuple(range(first, count)))
+        for message, first in expected
+    ]
+
+
 def test_blocks_that_the_pace_of_an_earlier_stage_does_not_allow_are_left_out():
     left = Left(seconds=2.9, concurrency=8, question_seconds=1.0, question_waves=1)
 

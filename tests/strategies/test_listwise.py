@@ -6,9 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, always, best_first, judge, number_of, numbered, ranked, shown_in
+from fakes import (
+    Limited,
+    Model,
+    always,
+    best_first,
+    failing,
+    in_answer,
+    judge,
+    number_of,
+    numbered,
+    play,
+    ranked,
+    shown_in,
+    task_of,
+)
 from sampling import examples
 from secondpass import ConfigurationError, MethodError, Reranker
+from secondpass.effects import Left
 from secondpass.errors import LLMError, ReplyError
 from secondpass.questions import Completion
 from secondpass.strategies.listwise import Listwise
@@ -75,6 +90,34 @@ def test_the_last_are_skipped_without_rounds(rounds, starts, passed):
     # Those that were judged have the highest ranks, in order.
     judged = [score for score in judgement.scores if score is not None]
     assert judged == [(100 - rank) / 100 for rank in range(100 - len(passed))]
+
+
+NOT_JOINED = "no unbroken run of answered windows joins these to the top"
+WHY_SKIPPED = {
+    "time": ({"seconds": 9.0}, "too little time is left"),
+    "calls": ({"calls": 9}, "too little of the budget is left"),
+    "tokens": ({"tokens": 9.0}, "too little of the budget is left"),
+    "cost": ({"cost": 9.0}, "too little of the budget is left"),
+    "both": ({"seconds": 9.0, "calls": 9}, "too little time or budget is left"),
+}
+
+
+@pytest.mark.parametrize(("left", "reason"), WHY_SKIPPED.values(), ids=WHY_SKIPPED)
+def test_the_issue_says_why_windows_were_skipped(left, reason):
+    call = Limited(lambda asked: 3 - asked)
+    call.limits_left = lambda: Left(**left)
+    task = task_of(numbered(range(100)), call=call)
+    judgement, _ = play(Listwise(Model()).judge(task), in_answer(ranked), call)
+    (issue,) = judgement.issues
+    expected = f"windows were skipped, because {reason}; {NOT_JOINED}"
+    assert (issue.code, issue.message) == ("windows_not_joined", expected)
+
+
+def test_a_window_without_a_reply_was_not_skipped():
+    judgement, _ = judge(Listwise(Model()), numbered(range(40)), failing(1))
+    assert [issue.message for issue in judgement.issues if issue.code != "server_error"] == [
+        NOT_JOINED
+    ]
 
 
 # ---------------------------------------------------------------------- replies

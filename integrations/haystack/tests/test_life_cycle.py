@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -116,6 +117,31 @@ def test_async_methods_run_in_the_serving_loop(kind: type[Life], expected: list[
         else:
             assert type(where) is int
             assert where != thread
+
+
+class SlowSync(SyncLife):
+    def warm_up(self) -> None:
+        super().warm_up()
+        time.sleep(0.05)
+
+
+class SlowAsync(AsyncLife):
+    async def warm_up_async(self) -> None:
+        await super().warm_up_async()
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", [SlowSync, SlowAsync])
+def test_concurrent_calls_warm_up_once(kind: type[Life]) -> None:
+    generator = kind()
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
+
+    async def four_at_once() -> None:
+        await asyncio.gather(*(ranker.warm_up_async() for _ in range(4)))
+
+    for _ in range(2):
+        asyncio.run(four_at_once())
+    assert len(generator.called) == 1
 
 
 class Unclosable(Life):

@@ -12,93 +12,13 @@ from secondpass.ranking import options
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
-from secondpass.ranking.methods import place_of
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, registry, suggestion
+from secondpass.settings import model_of, parameter_hints, suggestion
 from secondpass.settings.overrides import Override
+from secondpass.settings.parameter_hints import KEY, PATHS
 
 T = TypeVar("T")
-
-_BATCH_SIZE = ("method.batch_size", "method.window")
-_KEY = ("method.token", "method.api_key", "method.llm.api_key")
-
-PATHS: Mapping[str, tuple[str, ...]] = {
-    "top_k": ("top_k",),
-    "top_n": ("top_k",),
-    "depth": ("depth",),
-    "floor": ("floor",),
-    "score_threshold": ("floor",),
-    "similarity_cutoff": ("floor",),
-    "dedupe": ("dedupe",),
-    "order": ("order",),
-    "strict": ("strict",),
-    "raise_on_failure": ("strict",),
-    "model": ("method.model", "method.llm.model"),
-    "device": ("method.device",),
-    "batch_size": _BATCH_SIZE,
-    "choice_batch_size": _BATCH_SIZE,
-    "activation": ("method.activation",),
-    "scale_score": ("method.activation",),
-    "backend": ("method.backend",),
-    "trust_remote_code": ("method.trust_remote_code",),
-    "model_kwargs": ("method.model_kwargs",),
-    "tokenizer_kwargs": ("method.tokenizer_kwargs",),
-    "config_kwargs": ("method.config_kwargs",),
-    "api_key": _KEY,
-    "token": _KEY,
-    "api_key_env": ("method.token_env", "method.api_key_env", "method.llm.api_key_env"),
-    "fields": ("render.fields",),
-    "meta_fields_to_embed": ("render.fields",),
-    "separator": ("render.separator",),
-    "embedding_separator": ("render.separator",),
-    "query_prefix": ("render.query_prefix",),
-    "query_suffix": ("render.query_suffix",),
-    "document_prefix": ("render.prefix",),
-    "document_suffix": ("render.suffix",),
-}
-"""Name of a parameter, in any framework -> path of its setting in a configuration.
-
-Where methods name that setting differently, or their language model has it, there are several; see
-`Override`.
-"""
-
-_SYNONYMS = {
-    **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
-    **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
-    **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
-    **dict.fromkeys(("rerankmodelname", "rerankmodelarn"), "model"),
-    **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
-    "metadataseparator": "separator",
-    "prefix": "document_prefix",
-    "suffix": "document_suffix",
-}
-"""Names of other libraries, without underscores -> name in `PATHS`, for hints."""
-
-NO_EQUIVALENT = "there is no equivalent; leave it out"
-"""What to do instead, in messages about a parameter of another reranker that has no place."""
-_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
-_AWS = "leave it out; botocore reads the credentials from its own variables and files"
-_REGION = "leave it out; the region is that of the ARN that model= names"
-_INSTEAD = {
-    "api_url": "write {'method': {'type': 'endpoint', 'base_url': …}}",
-    "max_retries": "write {'limits': {'retries': …}}",
-    **dict.fromkeys(("truncate", "truncate_text", "truncation"), _OPTIONS),
-    **dict.fromkeys(
-        (
-            *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
-            *("aws_profile_name", "profile_name", "botocore_session", "botocore_config"),
-            *("client", "additional_kwargs"),
-        ),
-        _AWS,
-    ),
-    **dict.fromkeys(("aws_region_name", "region_name"), _REGION),
-    "return_documents": "leave it out; the result has copies of the documents",
-    "step_size": "write {'method': {'type': 'listwise', 'stride': …}}",
-    "with_retrieval": "leave it out; the candidates are those of your retriever",
-    "max_chunks_per_doc": NO_EQUIVALENT,
-}
-"""Parameter of rerankers of several frameworks -> what to do instead."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Settings that adapters pass with each call, so that their parameters can be assigned."""
@@ -116,8 +36,8 @@ class Parameters:
         constructor: its ``__init__``.
         own_defaults: settings of `PER_CALL` for which the component has a default of its own, which
             is that of a ready Reranker, too.
-        instead: name of a parameter of the framework's own rerankers -> what to do instead, beside
-            those of several frameworks.
+        instead: name of a parameter of the framework's own rerankers -> the configuration to write
+            instead, or what to do, in words; beside those of several frameworks.
 
     Attributes:
         defaults: name of each parameter -> default.
@@ -130,7 +50,7 @@ class Parameters:
         constructor: Callable[..., Any],
         *,
         own_defaults: Collection[str] = (),
-        instead: Mapping[str, str] | None = None,
+        instead: Mapping[str, str | parameter_hints.Config] | None = None,
     ) -> None:
         parameters = [
             parameter
@@ -144,7 +64,7 @@ class Parameters:
             name: paths[0] for name, paths in self.paths.items() if paths[0] in PER_CALL
         }
         self._own_defaults = own_defaults
-        self._instead = {**_INSTEAD, **(instead or {})}
+        self._instead = {**parameter_hints.INSTEAD, **(instead or {})}
         self._types: dict[str, tuple[Any, ...]] = {
             parameter.name: get_args(parameter.annotation) or (parameter.annotation,)
             for parameter in parameters
@@ -218,7 +138,9 @@ class Parameters:
             return
         setting = self.per_call[name]
         if self._is_set(setting, passed):
-            message = f"can't be set, because the reranker sets {setting!r}; change it there"
+            # A Reranker does not know whether its value was passed or is the default.
+            owner = "Reranker has its own" if isinstance(passed, Reranker) else "reranker sets"
+            message = f"can't be set, because the {owner} {setting!r}; change it there"
             raise ConfigurationError([Problem((name,), message)])
         try:
             if setting == "floor":
@@ -255,18 +177,23 @@ class Parameters:
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             return
         if unknown := {*names} - {parameter.name for parameter in parameters}:
-            message = "; ".join(map(str, self.unknown(unknown)))
-            raise TypeError(f"{cls.__name__}: {message}")
+            by_message: dict[str, list[str]] = {}
+            for problem in self.unknown(unknown):
+                by_message.setdefault(problem.message, []).append(str(problem.path[0]))
+            parts = [
+                f"{', '.join(names)}: {message if len(names) == 1 else _of_several(message)}"
+                for message, names in by_message.items()
+            ]
+            raise TypeError(f"{cls.__name__}: {'; '.join(parts)}")
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """A problem for each name that is not a parameter, with what to write instead."""
         by_paths = {paths: parameter for parameter, paths in self.paths.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            meant = name if name in PATHS else _SYNONYMS.get(name.replace("_", ""), "")
-            synonym = by_paths.get(PATHS.get(meant, ()))
+            synonym = by_paths.get(PATHS.get(parameter_hints.synonym(name), ()))
             if name in self._instead:
-                hint = f"; {self._instead[name]}"
+                hint = f"; {_written(self._instead[name])}"
             elif synonym is not None:
                 hint = f"; did you mean {synonym!r}?"
             else:
@@ -283,17 +210,23 @@ class Parameters:
 
 def _names_variables(name: str, values: Mapping[str, Any]) -> bool:
     """Whether a parameter for a key has the names of its variables."""
-    return PATHS[name] == _KEY and isinstance(values[name], list)
+    return PATHS[name] == KEY and isinstance(values[name], list)
+
+
+def _of_several(message: str) -> str:
+    return message.replace("unknown argument", "unknown arguments", 1)
+
+
+def _written(instead: str | parameter_hints.Config) -> str:
+    return instead if isinstance(instead, str) else f"write {parameter_hints.in_words(instead)}"
 
 
 def _as_setting(name: str) -> str:
     """``; …`` where a configuration has a setting of this name; empty if none has."""
     if name in model_of(Reranker).model_fields:
         return f"; it is a setting of the configuration: {{{name!r}: …}}"
-    for kind in ("cross_encoder", "endpoint", *registry.names("methods")):
-        if place_of(kind, name) is not None:
-            method = f"{{'type': {kind!r}, {name!r}: …}}"
-            return f"; it is a setting of the method: {{'method': {method}}}"
+    if (config := parameter_hints.of_methods(name)) is not None:
+        return f"; it is a setting of the method: {parameter_hints.in_words(config)}"
     return ""
 
 

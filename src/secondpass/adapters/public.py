@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion, part
 from secondpass.adapters.parameters import (
-    NO_EQUIVALENT,
     Parameters,
     check_options,
     checked_list,
@@ -23,6 +22,7 @@ from secondpass.ranking.diagnostics import use_logger
 from secondpass.services.provider_errors import error_response
 from secondpass.settings.messages import describe, problems_of, suggestion
 from secondpass.settings.overrides import Override
+from secondpass.settings.parameter_hints import NO_EQUIVALENT
 from secondpass.settings.secrets import OptionalVariables
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Authentication of requests to rerank APIs: keys, AWS signatures and Google tokens."""
+"""Authentication of requests to APIs: keys, AWS signatures and Google tokens."""
 
 from __future__ import annotations
 

@@ -46,9 +46,11 @@ KEY_VARIABLES = ("DECISIONS_API_KEY",)
 TEXTS = frozenset({"state", "state_text", "question"})
 """Placeholders of a request that hold texts of a call."""
 OF_REQUEST = frozenset({"id", "question"})
-"""Placeholders that have a value for each question; below, for each level and each document."""
+"""Placeholders of a request that have a value for each question."""
 OF_LEVELS = frozenset({"level", "index"})
+"""Placeholders of a question that have a value for each level."""
 OF_STATE = frozenset({"id", "document"})
+"""Placeholders of a state that have a value for each document."""
 
 
 @configurable

@@ -268,7 +268,7 @@ class Decisions(ApiMethod[DecisionApi]):
 
     _apis = DECISION_APIS
     _fixed = TEXTS | {"id", "model"}
-    _in_options = TEXTS - OF_REQUEST | {"model"}
+    _in_options = (TEXTS - OF_REQUEST) | {"model"}
     _output_tokens = 1
     _splits_long = True  # its documents share one state
 

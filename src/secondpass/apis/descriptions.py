@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from secondpass.apis import template as rerank_template
+from secondpass.apis import template as api_template
 from secondpass.apis.auth import Auth, check_headers
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.services.client import check_url
@@ -132,13 +132,13 @@ class Api:
     @cached_property
     def placeholders(self) -> frozenset[str]:
         """The names of the placeholders in the request and the path."""
-        names = rerank_template.placeholders(self.request)
+        names = api_template.placeholders(self.request)
         return frozenset(names | ({"model"} if "$model" in self.path else set()))
 
     @property
     def text_members(self) -> list[str]:
         """The members of the request that hold texts of a call."""
-        names = rerank_template.placeholders
+        names = api_template.placeholders
         return [member for member, part in self.request.items() if names(part) & self._texts]
 
     @property
@@ -172,7 +172,7 @@ class RerankApi(Api):
             that JSON does not have, or an invalid URL, path or header.
     """
 
-    _texts = rerank_template.QUERIES | rerank_template.DOCUMENTS
+    _texts = api_template.QUERIES | api_template.DOCUMENTS
 
     max_documents: Annotated[int, Ge(1)] = 1000
     document_tokens: Annotated[int, Ge(1)] | None = None
@@ -183,12 +183,12 @@ class RerankApi(Api):
     spans: Annotated[RerankSpans | None, nested(RerankSpans, optional=True)] = None
 
     def __post_init__(self) -> None:
-        problems = [p.under(("request",)) for p in rerank_template.problems(self.request)]
+        problems = [p.under(("request",)) for p in api_template.problems(self.request)]
         if problems:
             raise ConfigurationError(problems)
         if self.spans is not None:
             template = self.template(with_spans=True)
-            problems = [p.under(("spans", "request")) for p in rerank_template.problems(template)]
+            problems = [p.under(("spans", "request")) for p in api_template.problems(template)]
             if problems:
                 raise ConfigurationError(problems)
         self._check()
@@ -196,7 +196,7 @@ class RerankApi(Api):
     def template(self, *, with_spans: bool) -> Mapping[str, Any]:
         """The template of the request, which may ask for spans."""
         further = self.spans.request if self.spans is not None and with_spans else None
-        return rerank_template.merged(self.request, further or {})
+        return api_template.merged(self.request, further or {})
 
     @property
     def span_members(self) -> list[str]:

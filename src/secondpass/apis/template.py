@@ -38,7 +38,7 @@ DOCUMENTS = frozenset({"documents", "document"})
 EACH = frozenset({"document", "index", "id"})
 """Placeholders that have a value for each document."""
 FIXED = QUERIES | EACH | {"documents", "model", "count"}
-"""Placeholders that options cannot replace, except for the count."""
+"""Placeholders that options cannot replace, unless the member is ``$count`` alone."""
 IN_OPTIONS = PLACEHOLDERS.keys() - EACH
 """Placeholders that options may have."""
 

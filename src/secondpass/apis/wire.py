@@ -1,4 +1,4 @@
-"""Requests to rerank APIs, and how their responses are read. Does no I/O.
+"""Requests to rerank and decision APIs, and how their responses are read. Does no I/O.
 
 A span's offset in another unit, or into another text, would silently select a wrong part. So every
 span of a document is checked against its text.

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from secondpass.asking.partial_scores import BatchScores, LatestLists
-from secondpass.asking.scheduler import CallBatches, CallLists, CallScorer, scoring_deadline_error
+from secondpass.asking.scheduler import (
+    CallBatches,
+    CallLists,
+    CallScorer,
+    scoring_deadline_error,
+    scoring_time_error,
+)
 from secondpass.concurrency.admission import CLAIM, Claim
 from secondpass.errors import (
-    DeadlineError,
     MethodError,
     MissingExtraError,
     reraise_exit,
@@ -59,7 +64,7 @@ def _scores(call: CallScorer) -> list[list[Any]]:
 def collect(
     call: CallBatches | CallLists,
     collected: BatchScores | LatestLists,
-    claim: Claim | None = None,
+    claim: Claim,
     *,
     in_task: bool = False,
 ) -> None:
@@ -74,8 +79,8 @@ def collect(
     end = None if seconds is None else time.monotonic() + seconds
     deadline = end
     joins = member(call.scorer, "joins_calls", False) is True
-    reads_claim = joins and claim is not None and claim.until < math.inf
-    if claim is not None and not reads_claim:
+    reads_claim = joins and claim.until < math.inf
+    if not reads_claim:
         claim.first = time.monotonic()
         if claim.target < math.inf:
             deadline = claim.target if end is None else min(claim.target, end)
@@ -94,7 +99,7 @@ def collect(
 def _collect(
     call: CallBatches | CallLists,
     collected: BatchScores | LatestLists,
-    claim: Claim | None,
+    claim: Claim,
     deadline: float | None,
     end: float | None,
 ) -> None:
@@ -102,11 +107,15 @@ def _collect(
     generate = getattr(call.scorer, call.member)
     results = generate(list(call.requests), deadline, **call.keywords)
     completed = _add_all(results, collected, call.member)
-    if completed and deadline != end and claim is not None:
+    if completed and deadline != end:
         completed = _add_first(call, collected, claim.min_depth, end)
-    if completed:
-        late = DeadlineError("the scorer ended without scoring these")
-        collected.end(None if deadline is None else late)
+    if not completed:
+        return
+    if deadline is None and isinstance(collected, LatestLists):
+        collected.end(None)
+    else:
+        reason = "the scorer found too little time left"
+        collected.end(scoring_time_error(call.ledgers, claim, claim.until, reason))
 
 
 def _add_first(

@@ -1,4 +1,4 @@
-"""Validates and keeps the scores of interrupted calls of ``score_batches`` and ``score_lists``."""
+"""Validates and keeps the scores of calls of ``score_batches`` and ``score_lists``."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ drivers in :mod:`secondpass.asking.drivers` carry the commands out.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
+from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import Sharing
 from secondpass.effects import Ask, Plan, Score
 from secondpass.errors import DeadlineError, MethodError, reraise_exit, with_article
@@ -83,8 +85,8 @@ def _longest(seconds: Iterable[float | None]) -> float | None:
 class CallScorer(ScorerCall):
     """Command: score all requests in one call, with ``score_many`` if there are several.
 
-    Of one request, whose pass takes turns (:attr:`Ledger.sharing`), only the first texts may be
-    scored: the ledger has their number. Outcome: a list of scores per request, or a MethodError.
+    Of one request, whose pass takes turns (:attr:`Ledger.sharing`), the scorer may be called with
+    the first texts only. Outcome: :class:`CalledScores`.
     """
 
     __slots__ = ()
@@ -113,6 +115,13 @@ class CallBatches(ScorerCall):
 
     __slots__ = ()
     member = "score_batches"
+
+
+class CalledScores(NamedTuple):
+    """What a call of a scorer has returned, which is not validated."""
+
+    results: list[list[Any]] | MethodError  # the scores of each request
+    texts: int  # number of texts, of all requests, with which the scorer was to be called
 
 
 class PartialScores(NamedTuple):
@@ -156,6 +165,23 @@ Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | Wai
 def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
     """The outcome of a scorer call that the deadline cut off."""
     return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
+
+
+def scoring_time_error(
+    ledgers: Sequence[Ledger], claim: Claim, latest: float, reason: str
+) -> DeadlineError:
+    """The error of texts of a claim that a call left out, or that got no call.
+
+    Args:
+        ledgers: those of the call.
+        claim: what it claimed.
+        latest: when they should have been scored: the deadline or the target of the claim.
+        reason: why they were left out if that time has not come yet.
+    """
+    limit = "the target" if latest < claim.deadline else _deadline(ledgers)
+    if time.monotonic() >= latest:
+        return DeadlineError(f"{limit} passed before these were scored")
+    return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}")
 
 
 def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:
@@ -388,7 +414,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
             else:
                 live.append(part)
         if len(live) > 1:
-            outcome = yield _call(live)
+            outcome, _ = yield from _outcome(_call(live))
             if not isinstance(outcome, MethodError):
                 for part, result in zip(live, outcome, strict=True):
                     part.count_call(result)
@@ -410,15 +436,20 @@ def _score_alone(part: _Slice) -> Generator[CallScorer | CallLists, Any, None]:
     After the deadline no turn begins, so that the rest fails.
     """
     while len(part):
-        call = _call([part])
-        outcome = yield call
+        outcome, count = yield from _outcome(_call([part]))
         result = outcome if isinstance(outcome, MethodError) else outcome[0]
-        count = None if call.sharing is None else call.sharing.called
-        if count is None:  # it had no turn
-            count = len(part)
         called, part = part.split(count)
         called.count_call(result)
         called.add_outcome(result)
+
+
+def _outcome(
+    call: CallScorer | CallLists,
+) -> Generator[CallScorer | CallLists, Any, tuple[list[Any] | MethodError, int]]:
+    """The outcome of a call, and the number of its texts with which the scorer was to be called."""
+    texts = call.pairs  # before the call, because the scorer may change the lists
+    outcome = yield call
+    return outcome if isinstance(outcome, CalledScores) else (outcome, texts)
 
 
 def _split_into_calls(group: list[_Scoring]) -> list[list[_Slice]]:
@@ -453,7 +484,7 @@ def _most_per_call(group: list[_Scoring]) -> int | None:
         return group[0].effect.at_most
     if len(group) == 1:
         return sharing.batch_size
-    claims = [scoring.ledger.claim() for scoring in group]
+    claims = [scoring.ledger.new_claim() for scoring in group]
     return sharing.most_together(min(claim.until - claim.asked for claim in claims))
 
 

@@ -24,6 +24,7 @@ from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import registry, suggestion, yaml_text
 from secondpass.settings.loading import depth_with_store, has_store, merged
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.settings.registry import preset_names
 
 
@@ -353,12 +354,12 @@ def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
 def _check_source(preset_name: str | None, file: Path | None) -> None:
     """Check that there is such a preset or file; an error names the options that are meant."""
     if file is not None and not file.exists():
-        hint = registry.meaning(str(file), as_options=True)
+        hint = name_hint(str(file), as_options=True)
         raise ConfigurationError(f"there is no such file{hint}", str(file))
     if preset_name is None or preset_name in registry.preset_names():
         return
-    hint = registry.meaning(preset_name, as_options=True)
-    if Path(preset_name).suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+    hint = name_hint(preset_name, as_options=True)
+    if Path(preset_name).suffix.lower() in CONFIGURATION_SUFFIXES:
         hint = f"; if it is a file, use --config {preset_name}"
     hint = hint or suggestion(preset_name, registry.preset_names())
     raise ConfigurationError(f"no preset is named {preset_name!r}{hint}")

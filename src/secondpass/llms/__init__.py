@@ -14,6 +14,7 @@ from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.questions import LLM, Completion, Prompt, Turn
 from secondpass.settings import Nested, definition, describe, registry
+from secondpass.settings.name_hints import language_model
 
 __all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "has_logprobs", "to_llm"]
 
@@ -38,7 +39,7 @@ def to_llm(value: object) -> LLM:
         from secondpass.llms.function import CallableLLM
 
         return CallableLLM(value)
-    known = registry.language_model(value) if isinstance(value, str) else None
+    known = language_model(value) if isinstance(value, str) else None
     example = known or {"type": "openai", "model": "gpt-4o"}
     raise ConfigurationError(
         f"give a mapping such as {example}, an object with 'name' and 'complete', or a function, "

@@ -26,7 +26,7 @@ class CallableLLM:
             Schema, or None), ``timeout`` (seconds) and ``logprobs`` (number of alternatives per
             token whose log probabilities are requested; 0 for none). Without ``logprobs``, it
             has no log probabilities. It returns the reply as a string, or a
-            :class:`~secondpass.effects.Completion` with token counts and log probabilities. It
+            :class:`~secondpass.questions.Completion` with token counts and log probabilities. It
             should raise :class:`~secondpass.errors.LLMError` with a message for the report. The
             report names only the class of any other exception, because its message may contain
             passages or keys; under ``strict`` it is the ``__cause__`` of RerankError, and

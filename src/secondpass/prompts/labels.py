@@ -123,7 +123,7 @@ class Labels:
         self.names = names
         self.first = first  # index, if labels are indices
         self.numeric = all(name.isdecimal() for name in names)
-        self._places = {plain(name): place for place, name in enumerate(names)}
+        self._places = {folded(name): place for place, name in enumerate(names)}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -150,7 +150,7 @@ class Labels:
         if inner is not None and not inner.isdecimal():
             names.append(inner)
         for name in names:
-            place = self._places.get(plain(name))
+            place = self._places.get(folded(name))
             if place is None and self._unescaped:
                 place = self._unescaped.get(_unescaped(name))
             if place is not None:
@@ -205,14 +205,14 @@ class Labels:
             raise ReplyError(f"its numbers do not count from {self.first}")
 
 
-def plain(label: str) -> str:
+def folded(label: str) -> str:
     """Normalize the case and the white space of a label, for comparison."""
     return re.sub(r"\s+", " ", label).strip().casefold()
 
 
 def _unescaped(label: str) -> str:
     """A label without the escapes of prompts, or those that a model has added."""
-    return plain(html.unescape(label))
+    return folded(html.unescape(label))
 
 
 def _without_prefix(text: str) -> str | None:

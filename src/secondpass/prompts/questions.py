@@ -87,12 +87,12 @@ class Questions(Generic[T]):
         prompt = self._prompt(labels.names, escaped)
         tokens = sum(map(estimate_tokens, [prompt.system, *(turn.text for turn in prompt.turns)]))
         return Question(
-            prompt,
-            lambda completion: self.reply_format.read(completion, labels),
-            self.reply_format.request(),
-            functools.partial(self._shrunk, indices, texts if shrinks else ()),
-            Estimate(tokens, self.reply_format.expected_tokens(len(texts))),
-            len(texts),
+            request=prompt,
+            read=lambda completion: self.reply_format.read(completion, labels),
+            reminder=self.reply_format.request(),
+            shrink=functools.partial(self._shrunk, indices, texts if shrinks else ()),
+            estimate=Estimate(tokens, self.reply_format.expected_tokens(len(texts))),
+            documents=len(texts),
             recall=Recall(
                 lambda: self._key(labels.names, texts, escaped),
                 self.reply_format.dump,
@@ -137,7 +137,10 @@ class Questions(Generic[T]):
         )
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
-        """The question with half the characters of its texts. Only once: each try is a request."""
+        """The question with half the characters of its texts, which cannot be halved again.
+
+        A prompt is cut once, because each try is a request; :mod:`secondpass.apis` cut more often.
+        """
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         return None if shorter is None else self._question(indices, shorter, shrinks=False)
 

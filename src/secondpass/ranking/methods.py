@@ -8,7 +8,7 @@ from typing import Any
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError
 from secondpass.ranking.scoring import ScorerMethod, check_kind
-from secondpass.settings import Nested, definition, describe, hint_elsewhere, model_of, registry
+from secondpass.settings import Nested, definition, describe, hint_elsewhere, registry
 
 
 def to_method(value: object) -> Method:
@@ -16,7 +16,7 @@ def to_method(value: object) -> Method:
     if isinstance(value, str):
         value = {"type": value}
     if isinstance(value, Mapping):
-        value = registry.build("methods", value)
+        value = registry.build("methods", value, _hint)
     message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     has_method = hasattr(value, "judge") or hasattr(value, "score_pairs")
     if not has_method and (hint := hint_elsewhere(value)):
@@ -29,6 +29,12 @@ def to_method(value: object) -> Method:
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
     raise ConfigurationError(f"{message}, not {describe(value)}")
+
+
+def _hint(name: str) -> str:
+    from secondpass.settings.name_hints import name_hint, path_hint  # needed after a mistake only
+
+    return name_hint(name) or path_hint(name)
 
 
 def _check_members(method: object) -> None:
@@ -51,24 +57,6 @@ def inner(method: Method) -> Any:
 def asks(method: Method) -> bool:
     """Whether a method asks a language model, as it states by ``language_models``."""
     return bool(getattr(method, "language_models", ()))
-
-
-def place_of(method: object, name: str) -> str | None:
-    """Return the path of a setting of this method in a configuration; None if it has none."""
-    path = "method"
-    settings: Any = {"type": method} if isinstance(method, str) else method
-    for family in ("methods", "llms"):
-        kind = settings.get("type") if isinstance(settings, Mapping) else None
-        if not isinstance(kind, str) or kind not in registry.names(family):
-            return None
-        try:
-            fields = model_of(registry.kind(family, kind)).model_fields
-        except ConfigurationError:  # an entry point that cannot be loaded
-            return None
-        if name in fields:
-            return f"{path}.{name}"
-        path, settings = f"{path}.llm", settings.get("llm")
-    return None
 
 
 METHOD = Nested(to_method, lambda: definition("method"))

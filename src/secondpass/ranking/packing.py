@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal, TypeAlias
 
 from secondpass.errors import InputError
 from secondpass.questions import Span
 from secondpass.ranking.ordering import LostInTheMiddle
+from secondpass.ranking.packed import Packed, PackOrder, Source
 from secondpass.ranking.packed_lines import Line, lines_of, source_names
 from secondpass.ranking.rendering import is_blank
 from secondpass.settings import describe
 from secondpass.types import Ranked
-
-TokenCounter: TypeAlias = Callable[[str], Any]
-"""Returns the number of tokens of a text, or the tokens."""
-PackOrder: TypeAlias = Literal["best", "document", "lost_in_the_middle"]
 
 MARK = "[…]"
 """Stands where text of a passage was left out."""
@@ -32,64 +28,6 @@ _BETWEEN = f" {MARK} "
 _SEPARATOR = "\n\n"
 _BYTES_PER_TOKEN = 3
 _DENSE = string.digits.encode() + string.punctuation.encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a passage in a packed text.
-
-    Attributes:
-        number: number in the text, from 1. Neighbours that were merged have one number.
-        start, stop: position in the packed text, in characters.
-        position: index of the candidate in the input, from 0.
-        id: the candidate's id.
-        rank: its rank, from 1.
-        score: its final score; None if it has none.
-        spans: the parts of the candidate's text that are there, as (start, stop) in characters, in
-            order. ``" […] "`` stands between them.
-        metadata: its ``title``, ``source`` and ``url``, where they are strings.
-    """
-
-    number: int
-    start: int
-    stop: int
-    position: int
-    id: str | int | None
-    rank: int
-    score: float | None
-    spans: tuple[Span, ...]
-    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """Passages in one text, and their sources.
-
-    Attributes:
-        text: the passages, each below a line with its number; empty if none fits.
-        passages: the passages alone: that with number n has the index n - 1.
-        sources: one for each candidate in the text, in the order of the text.
-        tokens: number of tokens of the text, by the counter that was used.
-        left_out: reason -> input positions of the ranked items that are not in the text, by rank.
-            ``tokens``: no part of it fits. ``repeated``: all of it is in the text by another item.
-            ``no_text``: it has no text.
-    """
-
-    text: str = field(repr=False)
-    passages: tuple[str, ...] = field(repr=False)
-    sources: tuple[Source, ...]
-    tokens: int
-    left_out: Mapping[str, tuple[int, ...]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return dicts, lists, strings and numbers, ready for JSON."""
-        record = asdict(self)
-        record["passages"] = [*self.passages]
-        record["sources"] = [*record["sources"]]
-        for source in record["sources"]:
-            source["spans"] = [[*span] for span in source["spans"]]
-        record["left_out"] = {reason: [*left] for reason, left in self.left_out.items()}
-        return record
 
 
 def estimate_most_tokens(text: str) -> float:

@@ -16,7 +16,7 @@ from secondpass.ranking.candidates import (
 )
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.fits import doubts
-from secondpass.ranking.judgements import checked, judged
+from secondpass.ranking.judgements import checked
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.observers import RankingOperation, Running, end, query_hash, registrations
 from secondpass.ranking.options import PassSettings
@@ -156,8 +156,7 @@ class RankingPass:
                 # The partial scores of a method that asks questions are not known before it ends.
                 until_scored = isinstance(stage.method, ScorerMethod)
                 with task.call.keeping_time(last, until_scored=until_scored):
-                    run = judged if task.windows is None else judged_by_windows
-                    judgement = yield from run(stage.method, task)
+                    judgement = yield from judged_by_windows(stage.method, task)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)

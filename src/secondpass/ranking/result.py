@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
-from secondpass.ranking.packing import Packed, PackOrder, TokenCounter, pack
+from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
 from secondpass.types import Issue, Ranked, Report, findings
 
@@ -105,6 +105,8 @@ class Ranking(Sequence[Ranked]):
         Raises:
             InputError: an argument is wrong, or ``count`` does not return a finite number.
         """
+        from secondpass.ranking.packing import pack  # of no use to a ranking alone
+
         # If an ordering has placed the best items at both ends, the last item is not the worst.
         before = self.trace.before if self.trace is not None and self.trace.arranged else None
         return pack(

@@ -37,7 +37,7 @@ _DEFAULT_BATCH_SIZE = 32
 
 
 class ScorerMethod:
-    """A method that returns the scores of a :class:`~secondpass.effects.Scorer`.
+    """A method that returns the scores of a :class:`~secondpass.questions.Scorer`.
 
     It makes one call for all candidates; several if a deadline is set and the scorer cannot score
     until the deadline.

@@ -15,6 +15,7 @@ from secondpass.scorers.families.recognition import recognise
 from secondpass.scorers.hub.facts import ModelFacts, read_facts
 from secondpass.scorers.hub.model import HubModel
 from secondpass.scorers.runtimes.light_files import FILES
+from secondpass.scorers.torch.readouts import READ_OUTS
 
 if TYPE_CHECKING:
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
@@ -214,25 +215,11 @@ def read_out(family: Family) -> str:
     read, run = family.read, family.run
     assert read is not None
     assert run is not None
+    if read.own:
+        return f"what sentence-transformers' {run.model} returns, without its activation"
     divide = family.scale.divide
     divided = "" if divide == 1 else f", divided by {divide}"
-    minus = "" if read.minus is None else f" minus the logit of {read.minus!r}"
-    if read.logit is not None:
-        place = "first written" if run.model == "seq2seq" else "last"
-        return f"the logit of {read.logit!r}{minus} at the {place} token{divided}"
-    if read.label is not None:
-        return f"the logit of label {read.label!r}{minus}{divided}"
-    if read.vectors is not None:
-        tokens = f"{read.vectors.query!r} and {read.vectors.passage!r}"
-        through = f", through {', '.join(read.vectors.projector)}" if read.vectors.projector else ""
-        return f"the cosine of the hidden states at {tokens}{through}"
-    if read.head is not None:
-        layer = "" if read.head.layer is None else f" of layer {read.head.layer}"
-        place = {"mean": "the mean token"}.get(
-            read.head.position, f"the {read.head.position} token"
-        )
-        return f"the head {', '.join(read.head.weights)} at {place}{layer}{divided}"
-    return f"what sentence-transformers' {run.model} returns, without its activation"
+    return READ_OUTS[read.place].words(run, read) + divided
 
 
 def _cut(family: Family) -> str:

@@ -21,10 +21,15 @@ from secondpass.settings.secrets import bare
 
 RUN = 16
 """Length of a common run of characters that counts as a repetition."""
-_LETTERS = 12  # the same, counting only letters and digits
+_LETTERS = 12
+"""Number of common letters and digits, whatever stands between them, that counts as one."""
 _KEY_PART = 4
-_SHORT_WHOLE = 2  # minimum length of a query or line that counts if it is repeated whole
-_REMOVED_WHOLE = 10  # the same for removal. Shorter ones may be the server's own words.
+"""Length of a common run of characters with a key that counts as one."""
+_SHORT_WHOLE = 2
+"""Minimum length of a query or line that counts as repeated if a message has it whole."""
+_REMOVED_WHOLE = 10
+"""Minimum length of a query or line that is removed from a message that has it whole. Shorter ones
+may be the server's own words."""
 _MAX_COMPARED = 1_000_000
 """Characters of a request. For larger ones, the server's words are not shown."""
 _ROUNDS = 3  # of unescaping: JSON in JSON in HTML

@@ -1,4 +1,4 @@
-"""What the world defines, as data: a YAML file each in a folder of the package, and users' own."""
+"""Descriptions of APIs and model families: YAML files in the package's ``data``, and users' own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds keys in configurations, and copies configurations without them."""
+"""Finds keys in configurations; copies configurations without, or with other, values of keys."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def literal_keys(
     if not isinstance(value, Mapping):
         return
     secrets = frozenset() if foreign else _secrets_of(value.get("type"))
-    for key, item in value.items():
-        place = (*path, str(key))
+    for name, item in value.items():
+        place = (*path, str(name))
         literal = item.get("default") if environment.names_variable(item) else item
-        if key in secrets and literal is not None:
-            message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
+        if name in secrets and literal is not None:
+            message = f"a file cannot hold a key; name its variable in {name + '_env'!r}"
             yield Problem(place, message)
-        elif key == "base_url" and isinstance(literal, str) and _has_key(literal):
+        elif name == "base_url" and isinstance(literal, str) and _has_key(literal):
             message = "a file cannot hold a key; name the variable of the address: {env: NAME}"
             yield Problem(place, message)
-        elif foreign and isinstance(item, str) and names_key(str(key)):
+        elif foreign and isinstance(item, str) and names_key(str(name)):
             yield Problem(place, "a file cannot hold a key; name its variable in 'api_key_env'")
-        elif key not in secrets:
-            inner = foreign or key in environment.FOREIGN
+        elif name not in secrets:
+            inner = foreign or name in environment.FOREIGN
             yield from literal_keys(item, place, foreign=inner)
 
 
@@ -119,28 +119,28 @@ def _hidden(value: Any, *, foreign: bool) -> Any:
         return _without_query(value) if foreign and is_address else value
     secrets = _secrets_of(value.get("type"))
     result: dict[Any, Any] = {}
-    for key, item in value.items():
-        if key in secrets:
-            result[key] = _without_value(item)
-        elif foreign and may_name_key(str(key)):
-            result[key] = _without_any_value(item)
-        elif key == "base_url":
-            result[key] = _without_query(item)
+    for name, item in value.items():
+        if name in secrets:
+            result[name] = _without_value(item)
+        elif foreign and may_name_key(str(name)):
+            result[name] = _without_any_value(item)
+        elif name == "base_url":
+            result[name] = _without_query(item)
         else:
-            result[key] = _hidden(item, foreign=foreign or key in environment.FOREIGN)
+            result[name] = _hidden(item, foreign=foreign or name in environment.FOREIGN)
     return result
 
 
 def _without_value(item: Any) -> Any:
     if environment.names_variable(item):
-        return {key: part if key == "env" else HIDDEN for key, part in item.items()}
+        return {name: part if name == "env" else HIDDEN for name, part in item.items()}
     return None if item is None else HIDDEN
 
 
 def _without_any_value(item: Any) -> Any:
     """The value of a name that may be a key's, such as `headers`; numbers may be keys, too."""
     if isinstance(item, Mapping):
-        return {key: _without_any_value(part) for key, part in item.items()}
+        return {name: _without_any_value(part) for name, part in item.items()}
     if isinstance(item, list | tuple):
         return [_without_any_value(part) for part in item]
     return item if item is None or isinstance(item, bool) else HIDDEN
@@ -162,16 +162,16 @@ def _with_keys(value: Any, read: Callable[[str], str]) -> Any:
     if not isinstance(value, Mapping):
         return value
     filled = {}
-    for key, item in value.items():
-        if key in environment.FOREIGN:
-            filled[key] = item
-        elif environment.names_variable(item) and key in _secrets_of(value.get("type")):
-            name = item["env"]
-            is_read = isinstance(name, str) and name and item.get("default") is None
-            key_text = read(name) if is_read else ""
-            filled[key] = Secret(key_text, name) if key_text else item
+    for name, item in value.items():
+        if name in environment.FOREIGN:
+            filled[name] = item
+        elif environment.names_variable(item) and name in _secrets_of(value.get("type")):
+            source = item["env"]
+            is_read = isinstance(source, str) and source and item.get("default") is None
+            key_text = read(source) if is_read else ""
+            filled[name] = Secret(key_text, source) if key_text else item
         else:
-            filled[key] = _with_keys(item, read)
+            filled[name] = _with_keys(item, read)
     return filled
 
 

@@ -26,6 +26,7 @@ from secondpass.settings import (
     yaml_text,
 )
 from secondpass.settings.keys import literal_keys, with_read_keys
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
 from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
 
 
@@ -39,7 +40,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         config = over_preset(yaml_text.read_mapping(path))
     except FileNotFoundError:
-        message = f"there is no such file{registry.meaning(str(path))}"
+        message = f"there is no such file{name_hint(str(path))}"
         raise ConfigurationError(message, str(path)) from None
     except yaml_text.NotYAMLError as error:
         raise ConfigurationError(str(error), str(path)) from None
@@ -89,7 +90,7 @@ def _text(name: str, caller: str = "") -> str:
         return path.read_text(encoding="utf-8")
     hint = ""
     if isinstance(name, str):
-        hint = registry.meaning(name, caller=caller) or registry.meaning_of_path(name)
+        hint = name_hint(name, caller=caller) or path_hint(name)
         hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
@@ -128,12 +129,16 @@ def has_store(config: Mapping[str, Any]) -> bool:
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``overrides`` laid over it, mapping by mapping."""
+    """``base`` with ``overrides`` laid over it, mapping by mapping.
+
+    A mapping with a ``type`` replaces the one below it. A blend that is set explicitly expects
+    retrieval scores, so the ``optional`` of a blend below it is dropped.
+    """
     result = dict(base)
     for key, value in overrides.items():
         below: Any = result.get(key)
         if _is_mergeable(value) and _is_mergeable(below) and "type" not in value:
-            if key == "blend":  # a blend that is set explicitly expects retrieval scores
+            if key == "blend":
                 below = {name: item for name, item in below.items() if name != "optional"}
             result[key] = merged(below, value)
         else:
@@ -181,11 +186,9 @@ def read(
         raise ConfigurationError(f"give {kinds}, not {describe(source)}{hint}")
     name = fspath(source)
     bare = isinstance(source, str) and not ("/" in name or "\\" in name)
-    if not bare or Path(name).suffix in registry.CONFIGURATION_SUFFIXES:
+    if not bare or Path(name).suffix in CONFIGURATION_SUFFIXES:
         if not Path(name).is_file():
-            message = (
-                f"there is no such file or preset: {name}{registry.meaning(name, caller=caller)}"
-            )
+            message = f"there is no such file or preset: {name}{name_hint(name, caller=caller)}"
             raise ConfigurationError(message)
         return read_yaml(Path(name)), name
     _text(name, caller)  # an error names the caller
@@ -209,7 +212,7 @@ def construct(
         config: as it was parsed.
         about: its name in error messages.
         defaults: for settings that the configuration leaves out.
-        llm: the language model instead of the configured one; None for that.
+        llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name.
         own: the settings that no parameter may override.
 

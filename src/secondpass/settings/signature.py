@@ -150,8 +150,8 @@ def is_configurable(value: object) -> bool:
 def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The validated settings; the constructor supplies the defaults of the others."""
     with contextlib.suppress(ValueError, AssertionError):  # pydantic collects them, to report all
-        if (built := _built(cls, settings)) is not None:
-            return built
+        if (values := _built_without_pydantic(cls, settings)) is not None:
+            return values
     from pydantic import ValidationError
 
     model = model_of(cls)
@@ -164,15 +164,18 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(instance, name) for name in instance.model_fields_set}
 
 
-def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The validated settings, if all of them are nested and none is missing; otherwise None."""
+def _built_without_pydantic(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The validated settings, if all of them are nested and none is missing; otherwise None.
+
+    So a reranker whose settings are plain objects is constructed without importing pydantic.
+    """
     for name, parameter in parameters_of(cls).items():
         if parameter.default is parameter.empty and name not in settings:
             return None
-    nested_ = {name: _nested_parameter(cls, name) for name in settings}
-    if None in nested_.values():
+    marks = {name: _nested_mark(cls, name) for name in settings}
+    if None in marks.values():
         return None
-    return {name: mark.build(settings[name]) for name, mark in nested_.items() if mark is not None}
+    return {name: mark.build(settings[name]) for name, mark in marks.items() if mark is not None}
 
 
 @functools.cache
@@ -183,7 +186,7 @@ def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
 
 
 @functools.cache
-def _nested_parameter(cls: type, name: str) -> Nested | None:
+def _nested_mark(cls: type, name: str) -> Nested | None:
     """The mark of a constructor parameter that pydantic only passes on to it; None without one."""
     construct = inspect.unwrap(cls.__init__)  # type: ignore[misc]
     own = {key: hint for key, hint in construct.__annotations__.items() if key == name}
@@ -257,9 +260,8 @@ def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -
     """A hint for a setting that ``cls`` does not have."""
     if name == "preset":
         return "; a preset can be named only at the top of a configuration"
-    place_elsewhere = getattr(cls, "_place_elsewhere", None)
-    place = None if place_elsewhere is None else place_elsewhere(name, settings)
-    return suggestion(name, known) if place is None else f"; did you mean {place!r}?"
+    own_hint = getattr(cls, "_hint_for", None)
+    return suggestion(name, known) if own_hint is None else str(own_hint(name, settings))
 
 
 # ---------------------------------------------------------------------- annotations

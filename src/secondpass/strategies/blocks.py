@@ -82,18 +82,22 @@ class Blocks(OrderStrategy):
         self.shuffles = shuffles
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`, for each shuffle; none for a single candidate."""
+        """Order all candidates, for each shuffle, or once as many as the limits allow."""
         count = len(task.texts)
         groups = Groups(self, task)
         size, final = self._affordable(task, groups)
         if size == count and final:
-            return super().judge(task)
-        message = f"the limits allow questions about the first {size} candidates only"
-        groups.issues.add("budget", message, range(size, count))
+            return super().judge(task)  # in which each shuffle has groups of its own
+        if size < count:
+            message = f"the limits allow questions about the first {size} candidates only"
+            groups.issues.add("budget", message, range(size, count))
+        if not final:
+            message = "the limits do not allow the last question, about the best once more"
+            groups.issues.add("budget", message)
         if self.shuffles > 1:
             message = f"the limits allow 1 of {self.shuffles} shuffles"
             groups.issues.add("fewer_runs", message)
-        return self._order(task, groups, size, final)
+        return self._order_first(size, task, groups, final=final)
 
     def _affordable(self, task: Task, groups: Groups) -> tuple[int, bool]:
         """How many of the first candidates the limits allow to be ordered, at least 2.
@@ -140,12 +144,15 @@ class Blocks(OrderStrategy):
             return False
         return left.cost is None or cost <= left.cost
 
-    def _order(
-        self, task: Task, groups: Groups, size: int | None = None, final: bool = True
+    def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
+        return self._order_first(len(task.texts), task, groups, final=True)
+
+    def _order_first(
+        self, size: int, task: Task, groups: Groups, *, final: bool
     ) -> Plan[Judgement]:
         """A round of questions about blocks of the first ``size``, and one about the best."""
         count = len(task.texts)
-        blocks = design(size or count, self.block, self.copies)
+        blocks = design(size, self.block, self.copies)
         answers = yield from groups.ask(*blocks)
         read = [groups.read(answer, block) for block, answer in zip(blocks, answers, strict=True)]
         ordered = [group.ordered for group in read if group is not None]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from secondpass.effects import Judgement, Plan, Task
+from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -47,10 +47,10 @@ class Listwise(OrderStrategy):
 
     The score kind is ``rank``. A single candidate is left as it is.
 
-    If time or budget does not allow all windows, the last candidates are left out, so that the
-    windows reach the top. A window counts only if every window planned between it and the top was
-    answered; otherwise its candidates were not compared with the top. If the topmost window is not
-    answered, no candidate gets a score.
+    If time or budget does not allow all windows, some are skipped, so that the last one still
+    reaches the top. A window counts only if every window between it and the top was answered;
+    otherwise its candidates were not compared with the top, and get no score. If the topmost window
+    is not answered, no candidate gets a score.
     """
 
     kind = "listwise"
@@ -83,12 +83,15 @@ class Listwise(OrderStrategy):
         size = min(self.window or count, count)
         order = list(range(count))
         answered: list[_Window] = []
+        too_little_left = ""  # why windows were skipped; empty if none was
         start = count - size
         while True:
             rounds = task.call.rounds_left()
-            if rounds is not None:
-                # Skip the last candidates if the windows could not reach the top otherwise.
-                start = min(start, max(0, rounds - 1) * self._stride)
+            # The lowest start from which windows still reach the top.
+            lowest = start if rounds is None else max(0, rounds - 1) * self._stride
+            if lowest < start:
+                start = lowest
+                too_little_left = _too_little_left(task.call.limits_left())
             indices = order[start : start + size]
             (answer,) = yield from groups.ask(indices)
             if start == 0 and answer.error is not None:
@@ -107,6 +110,8 @@ class Listwise(OrderStrategy):
         unjudged = frozenset(order[end:])
         if unjudged:
             message = "no unbroken run of answered windows joins these to the top"
+            if too_little_left:
+                message = f"windows were skipped, because {too_little_left}; {message}"
             groups.issues.add("windows_not_joined", message, sorted(unjudged))
         joined = [index for index in order[:end] if index in ordered]
         return groups.judgement(count, joined, unjudged)
@@ -114,8 +119,9 @@ class Listwise(OrderStrategy):
     def _joined_to_top(self, answered: Sequence[_Window], size: int) -> tuple[int, set[int]]:
         """Where the unbroken run of answered windows from the top ends, and what they ordered.
 
-        A window below an unanswered one has compared its candidates only with each other, so they
-        must not be placed above those of the unanswered one.
+        Windows that follow each other share ``size - stride`` candidates. If two answered ones
+        share fewer, one between them was skipped or not answered. Then the lower one has compared
+        its candidates only with each other, so they must not be placed above those between.
 
         Args:
             answered: the answered windows, from the last to the top.
@@ -135,6 +141,17 @@ class Listwise(OrderStrategy):
         size = min(self.window or count, count)
         moves = -(-(count - size) // self._stride)  # rounded up
         return [1] * (1 + moves)
+
+
+def _too_little_left(left: Left) -> str:
+    """Why not all questions can be asked, by the limits that are set."""
+    by_time = left.seconds is not None
+    by_budget = (left.calls, left.tokens, left.cost) != (None, None, None)
+    if by_time and not by_budget:
+        return "too little time is left"
+    if by_budget and not by_time:
+        return "too little of the budget is left"
+    return "too little time or budget is left"
 
 
 class _Window(NamedTuple):

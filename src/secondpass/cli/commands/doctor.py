@@ -25,7 +25,8 @@ from secondpass.errors import ConfigurationError, InputError, MissingExtraError,
 from secondpass.formats.pairs import read_scored_pairs
 from secondpass.scorers.families.descriptions import FAMILIES
 from secondpass.scorers.inspection import inspect_model
-from secondpass.settings import counted, registry
+from secondpass.settings import counted
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -169,12 +170,12 @@ def _check_is_model(name: str) -> None:
         InputError: it says which.
     """
     path = Path(name)
-    if path.suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+    if path.suffix.lower() in CONFIGURATION_SUFFIXES:
         hint = f"; if it is a configuration, use --config {shlex.quote(name)}"
     elif "/" in name or path.exists():
         return
     else:
-        hint = registry.meaning(name, as_options=True) or _similar_preset(name)
+        hint = name_hint(name, as_options=True) or _similar_preset(name)
     if hint:
         raise InputError(f"MODEL: {name!r} is no folder and no model at Hugging Face{hint}")
 

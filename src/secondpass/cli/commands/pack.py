@@ -28,7 +28,7 @@ from secondpass.config import load
 from secondpass.errors import MissingExtraError
 from secondpass.formats import to_json
 from secondpass.formats.requests import InputRequest, batches
-from secondpass.ranking.packing import Packed
+from secondpass.ranking.packed import Packed
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings import counted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.errors import ReplyError
-from secondpass.prompts.labels import LabelKind, Labels, plain
+from secondpass.prompts.labels import LabelKind, Labels, folded
 from secondpass.prompts.replies.base import (
     ArrayFormat,
     BatchScores,
@@ -161,7 +161,7 @@ def read_scores(
             if place is None:
                 others += 1
                 if number is not None:
-                    unknown.add(plain(str(label)))
+                    unknown.add(folded(str(label)))
             elif number is None:
                 refused.add(place)
             elif (score := in_range(number, (low, high))) is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from secondpass.errors import ReplyError
-from secondpass.prompts.labels import Labels, plain
+from secondpass.prompts.labels import Labels, folded
 from secondpass.prompts.replies.base import ArrayFormat, Order, ReplyFormat
 from secondpass.prompts.replies.selection import check_cut, falling, only_answer, order_rows
 from secondpass.prompts.replies.thinking import ReplyParts, split_reply
@@ -46,7 +46,7 @@ def read_order(completion: Completion, labels: Labels) -> Order:
         if order is None:
             return None
         unknown = {
-            plain(str(row.label))
+            folded(str(row.label))
             for row in rows
             if type(row.label) in {str, int, float} and labels.place(row.label) is None
         }
@@ -136,7 +136,7 @@ def _read_chain(parts: ReplyParts, labels: Labels, *, cut: bool = False) -> Orde
     orders = [chain for chain in chains if len(chain) > 1 and _has_label(chain, labels)]
     if not orders:
         return _read_without_chain(text, chains, labels, cut=cut)
-    if len({tuple(map(plain, _names(chain))) for chain in orders}) > 1:
+    if len({tuple(map(folded, _names(chain))) for chain in orders}) > 1:
         raise ReplyError("it holds more than one order")
     order = _order(_names(orders[0]), labels)
     if order is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.errors import ReplyError
-from secondpass.prompts.labels import Labels, plain
+from secondpass.prompts.labels import Labels, folded
 from secondpass.prompts.replies.json_text import (
     JsonObject,
     Value,
@@ -338,7 +338,7 @@ def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Valu
             runs.append((run, {}))
             run = []
         else:
-            seen[plain(str(row.label))] = None
+            seen[folded(str(row.label))] = None
     if run:
         runs.append((run, seen))
     for run, seen in runs:

@@ -34,7 +34,7 @@ class ReplyParts:
     """The parts of a reply."""
 
     answer: str  # the text outside of thinking
-    doubtful: str = ""  # thinking that may be an answer beside a quoted mark, and the reverse
+    doubtful: str = ""  # text that may be thinking or the answer: a mark may be quoted or missing
     follows_thinking: bool = False  # whether thinking that is not blank was taken out
     ends_in_thinking: bool = False  # whether some stands behind the answer
 
@@ -84,7 +84,7 @@ class _Scan:
 
     Attributes:
         answer: (start, stop) of the text outside of thinking.
-        doubtful: the same of what may be thinking, or text around a quoted mark.
+        doubtful: (start, stop) of the text that may be thinking or the answer.
         dropped: whether thinking at the beginning, which is in neither, is not blank.
         notation: the name of the notation in which thinking began that has not ended.
         is_leading: whether all before is thinking.
@@ -129,8 +129,13 @@ class _Scan:
         if mark.starts is not None:
             self._has_start = True
             self._open += 1
-        elif not mark.is_frame and (mark.is_answer or self._open or not self._has_start):
-            # The text before may be thinking whose start mark is missing or further up.
+            return
+        if mark.is_frame:
+            return
+        start_is_missing = not self._has_start
+        start_is_further_up = self._open > 0
+        if mark.is_answer or start_is_missing or start_is_further_up:
+            # The text before may be thinking.
             self.doubtful += self.answer
             self.answer = []
             self._open = max(0, self._open - 1)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.scorers.hub.facts import ModelFacts
@@ -174,7 +174,8 @@ class Part:
         each: whether it is repeated for each passage of a list.
         at_most: the largest share of the tokens that the model reads; more are cut off.
         room: how often its tokens are added to the limit: 0 if they count as others do, 1 if they
-            come on top.
+            come on top, 2 if the authors' code adds them to the limit and then on top of it, so
+            that texts have as much more.
         type: the token type of its tokens. Needed of each part if the model tells texts by them, as
             BERT and ELECTRA do; special tokens have that of the part beside them.
     """
@@ -381,6 +382,25 @@ class Head:
     activation: Literal["relu", "gelu", "tanh", "silu"] | None = None
 
 
+class Combination(NamedTuple):
+    """What a read-out can be combined with: values of ``run.model`` and of ``input.of``."""
+
+    models: Sequence[str]
+    inputs: Sequence[str]
+
+
+COMBINATIONS: Mapping[str, Combination] = {
+    "own": Combination(
+        ("CrossEncoder", "SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"), ("own",)
+    ),
+    "label": Combination(("classifier",), ("own", "pair")),
+    "logit": Combination(("causal", "seq2seq"), ("pair",)),
+    "vectors": Combination(("encoder",), ("list",)),
+    "head": Combination(("encoder",), ("own", "pair")),
+}
+"""The read-outs by the field of :class:`Read` that describes each."""
+
+
 @configurable
 @dataclass(frozen=True)
 class Read:
@@ -406,7 +426,8 @@ class Read:
 
     def __post_init__(self) -> None:
         if len(self._given) != 1:
-            raise ConfigurationError("give one of own, label, logit, vectors and head")
+            *others, last = COMBINATIONS
+            raise ConfigurationError(f"give one of {', '.join(others)} and {last}")
         if self.minus is not None:
             if self.label is None and self.logit is None:
                 raise ConfigurationError([Problem(("minus",), "is for label and logit only")])
@@ -415,8 +436,8 @@ class Read:
 
     @property
     def _given(self) -> list[str]:
-        names = ("label", "logit", "vectors", "head")
-        return ["own"] * self.own + [name for name in names if getattr(self, name) is not None]
+        values = {name: getattr(self, name) for name in COMBINATIONS}
+        return [name for name, value in values.items() if value is not None and value is not False]
 
     @property
     def place(self) -> str:
@@ -478,15 +499,6 @@ def _matches_schema() -> dict[str, Any]:
     return {"anyOf": [one, {"type": "array", "items": one}]}
 
 
-_PLACES = {
-    "classifier": ("label",),
-    "causal": ("logit",),
-    "seq2seq": ("logit",),
-    "encoder": ("vectors", "head"),
-}
-"""Where the score of a model of transformers can be read."""
-
-
 @configurable
 @dataclass(frozen=True)
 class Family:
@@ -528,14 +540,11 @@ class Family:
         assert self.run is not None
         assert self.read is not None
         model, of = self.run.model, self.input.of
-        places = _PLACES.get(model, ("own",))
+        places = [name for name, rule in COMBINATIONS.items() if model in rule.models]
         if self.read.place not in places:
             message = f"must be {' or '.join(places)} with run.model {model!r}"
             raise ConfigurationError([Problem(("read",), message)])
-        reads_pairs = model == "classifier" or self.read.place == "head"
-        if (self.read.own != (of == "own") and not reads_pairs) or (
-            (self.read.place == "vectors") != (of == "list")
-        ):
+        if of not in COMBINATIONS[self.read.place].inputs:
             message = f"cannot be {of!r} with run.model {model!r} and read.{self.read.place}"
             raise ConfigurationError([Problem(("input", "of"), message)])
 
@@ -557,7 +566,7 @@ class Family:
 
     @property
     def needs_torch(self) -> bool:
-        """Whether no file of a classifier computes its scores of pairs as they are."""
+        """Whether an exported file is not enough, so that torch must run the model."""
         return self.run is None or self.run.model != "CrossEncoder"
 
     def native(self, facts: ModelFacts) -> str | None:

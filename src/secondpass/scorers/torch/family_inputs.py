@@ -68,18 +68,23 @@ class FamilyInputs:
         self._ids = {token: token_id(model, tokenizer, token) for token in spec.control}
         longest_first_ = sorted(spec.control, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first_)) or "(?!)")
-        self._fixed: dict[str, list[int]] = {}
+        self._has_control = False
+        """Whether the operator wrote control tokens around the texts that are rendered now."""
         limits = [positions, getattr(tokenizer, "model_max_length", None)]
         hard = min((limit for limit in limits if limit), default=_UNLIMITED)
-        room = [(part, part.room) for part in spec.parts if part.room]
         with self._lock:
-            before, after = self._around()
-            self._before, self._after = before, after
-            sizes = {id(part): len(self._rendered(part, {}, written=False)) for part, _ in room}
-        added = sum(sizes[id(part)] for part, _ in room)
-        self._limit = min(max_length or spec.limit or hard, hard - added)
-        more = sum(times * sizes[id(part)] for part, times in room)
-        self.longest = min(self._limit + more - spec.reserve, hard)
+            self._before, self._after = self._around()
+            self._expect()
+            self._fixed = {
+                part.text: self._encoded(self._pieces(part, {}))
+                for part in spec.parts
+                if not part.names
+            }
+        on_top = [(part.room, len(self._fixed[part.text])) for part in spec.parts if part.room]
+        self._limit = min(max_length or spec.limit or hard, hard - sum(size for _, size in on_top))
+        # limit + room of each part x its tokens - reserve, within what the model can read
+        added = sum(room * size for room, size in on_top)
+        self.longest = min(self._limit + added - spec.reserve, hard)
         self._check_room(model)
 
     def pairs(
@@ -136,8 +141,7 @@ class FamilyInputs:
             if self._spec.of == "list":
                 size = len(self._list("", [""], None))
             else:
-                rows = self._rows("", "", None)
-                size = len(self._before) + sum(map(len, rows)) + len(self._after)
+                size = self._size(self._rows("", "", None))
         if size >= self.longest:
             raise ModelLoadError(
                 f"the model {model!r} reads {max(0, self.longest)} tokens, and its family writes "
@@ -146,57 +150,92 @@ class FamilyInputs:
 
     def _pair(self, query: str, passage: str, index: int, instruction: str | None) -> Rendered:
         """The tokens of a pair, cut by the rules of the description."""
-        parts = self._spec.parts
         passage, is_cut = self._read(passage, self._spec.passage)
-        if not parts:
+        if not self._spec.parts:
             return self._own_pair(query, passage, index)
-        first, second = query, passage
-        query_cut = False
-        last = next(i for i, part in enumerate(parts) if "passage" in part.names)
-        ends = parts[last].text.endswith("$passage") and not any(affixes(passage))
+        query_size, passage_size = len(query), len(passage)
+        cut_names: set[str] = set()
         for attempt in range(CUTS):
-            rows = self._rows(first, second, instruction)
-            for place, part in enumerate(parts):
-                if part.at_most is not None and not any(affixes(first)):
-                    most = int(self._limit * part.at_most)
-                    exceeds = len(rows[place]) > most
-                    is_cut |= exceeds and "passage" in part.names
-                    query_cut |= exceeds and "query" in part.names
-                    rows[place] = rows[place][:most]
-            around = len(self._before) + len(self._after)
-            excess = sum(map(len, rows)) + around - self.longest
+            rows, names = self._rows_within_shares(query, passage, instruction)
+            cut_names |= names
+            excess = self._size(rows) - self.longest
             if excess <= 0:
                 break
-            if ends and excess <= len(rows[last]):
+            if self._cut_at_the_end(rows, passage, excess):
                 is_cut = True
-                rows[last] = rows[last][: len(rows[last]) - excess]
                 break
-            if not attempt and not any(affixes(second)):  # what the rest leaves, as authors do
-                rest = sum(map(len, self._rows(first, "", instruction)))
-                size = count_tokens(self._tokenizer, second)
-                excess = max(1, rest + around + size - self.longest)
-            excess += attempt  # the tokens at a cut may become more
-            first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
-        is_cut |= len(second) < len(passage)
-        query_cut |= len(first) < len(query)
-        rows = [self._before, *rows, self._after]
-        kinds = [part.type or 0 for part in parts]
-        kinds = [kinds[0], *kinds, kinds[-1]]
-        types = [kind for row, kind in zip(rows, kinds, strict=True) for _ in row]
-        ids = [id for row in rows for id in row]
-        cut_indices = [index] if is_cut else []
-        return Rendered(ids, [index], cut_indices, query_cut, types if any(kinds) else None)
+            query, passage = self._cut_texts(query, passage, instruction, excess, attempt)
+        return Rendered(
+            ids=[id for row in (self._before, *rows, self._after) for id in row],
+            passages=[index],
+            cut=[index] if is_cut or "passage" in cut_names or len(passage) < passage_size else [],
+            query_cut="query" in cut_names or len(query) < query_size,
+            types=self._types(rows),
+        )
+
+    def _rows_within_shares(
+        self, query: str, passage: str, instruction: str | None
+    ) -> tuple[list[list[int]], set[str]]:
+        """The tokens of each part, cut to ``at_most``, and the placeholders in what was cut."""
+        rows, cut_names = self._rows(query, passage, instruction), set[str]()
+        if any(affixes(query)):  # whose end is the operator's and is not cut
+            return rows, cut_names
+        for place, part in enumerate(self._spec.parts):
+            if part.at_most is not None:
+                most = int(self._limit * part.at_most)
+                if len(rows[place]) > most:
+                    rows[place] = rows[place][:most]
+                    cut_names |= part.names
+        return rows, cut_names
+
+    def _cut_at_the_end(self, rows: list[list[int]], passage: str, excess: int) -> bool:
+        """Cut the tokens of the part that ends with the passage, exactly, if there is one."""
+        parts = self._spec.parts
+        place = next(index for index, part in enumerate(parts) if "passage" in part.names)
+        ends = parts[place].text.endswith("$passage") and not any(affixes(passage))
+        if not ends or excess > len(rows[place]):
+            return False
+        rows[place] = rows[place][: len(rows[place]) - excess]
+        return True
+
+    def _cut_texts(
+        self, query: str, passage: str, instruction: str | None, excess: int, attempt: int
+    ) -> tuple[str, str]:
+        """Cut tokens off the texts; those at a cut may become more, so it may take attempts."""
+        if not attempt and not any(affixes(passage)):  # what the rest leaves, as authors do
+            rest = self._size(self._rows(query, "", instruction))
+            size = count_tokens(self._tokenizer, passage)
+            excess = max(1, rest + size - self.longest)
+        return cut_pair(self._tokenizer, query, passage, excess + attempt, spares_query=True)
+
+    def _size(self, rows: Iterable[Sequence[int]]) -> int:
+        """The number of tokens of a pair with these parts."""
+        return len(self._before) + sum(map(len, rows)) + len(self._after)
+
+    def _types(self, rows: Sequence[Sequence[int]]) -> list[int] | None:
+        """The types of the tokens of a pair; special tokens have that of the part beside them."""
+        types = [part.type or 0 for part in self._spec.parts]
+        if not any(types):
+            return None
+        types = [types[0], *types, types[-1]]
+        all_rows = (self._before, *rows, self._after)
+        return [type_ for row, type_ in zip(all_rows, types, strict=True) for _ in row]
 
     def _rows(self, query: str, passage: str, instruction: str | None) -> list[list[int]]:
+        """The tokens of each part."""
         values = self._values(instruction, query=query, passage=passage)
-        written = any(map(self._control.written_in, (query, passage)))
-        return [self._rendered(part, values, written=written) for part in self._spec.parts]
+        self._expect(query, passage)
+        return [
+            self._encoded(self._pieces(part, values)) if part.names else [*self._fixed[part.text]]
+            for part in self._spec.parts
+        ]
 
     def _own_pair(self, query: str, passage: str, index: int) -> Rendered:
         """A pair as the tokenizer composes it."""
         tokenizer = self._tokenizer
         limit = None if self.longest >= _UNLIMITED else self.longest
-        texts = [self._as_characters(text, written=False) for text in (query, passage)]
+        self._expect()
+        texts = [self._as_characters(text) for text in (query, passage)]
         if self._spec.passage_first:
             texts.reverse()
         first, second = (count_tokens(tokenizer, text) for text in texts)
@@ -212,34 +251,31 @@ class FamilyInputs:
     def _list(self, query: str, passages: Sequence[str], instruction: str | None) -> list[int]:
         """The tokens of a query and a block of passages, as one text between control tokens."""
         common = self._values(instruction, query=query, count=str(len(passages)))
-        written = any(map(self._control.written_in, (query, *passages)))
+        self._expect(query, *passages)
         pieces: list[tuple[str, bool]] = []
         for part in self._spec.parts:
             if part.each:
                 for index, passage in enumerate(passages):
                     values = {**common, "passage": passage, "index": str(index)}
-                    pieces += self._pieces(part, values, written=written)
+                    pieces += self._pieces(part, values)
             else:
-                pieces += self._pieces(part, common, written=written)
-        return [*self._before, *self._encoded(pieces, written=written), *self._after]
+                pieces += self._pieces(part, common)
+        return [*self._before, *self._encoded(pieces), *self._after]
 
     def _values(self, instruction: str | None, **texts: str) -> dict[str, str]:
         """The values of placeholders; without an instruction, there is none of that name."""
         given = self._instruction if instruction is None else instruction
         return texts if given is None else {**texts, "instruction": given}
 
-    def _rendered(self, part: Part, values: Mapping[str, str], *, written: bool) -> list[int]:
-        """The tokens of a part."""
-        if not part.names:
-            if part.text not in self._fixed:
-                pieces = self._pieces(part, {}, written=False)
-                self._fixed[part.text] = self._encoded(pieces, written=False)
-            return [*self._fixed[part.text]]
-        return self._encoded(self._pieces(part, values, written=written), written=written)
+    def _expect(self, *texts: str) -> None:
+        """Let the tokenizer find control tokens only if the operator wrote some in these texts.
 
-    def _pieces(
-        self, part: Part, values: Mapping[str, str], *, written: bool
-    ) -> Iterable[tuple[str, bool]]:
+        Otherwise it reads all of a text as characters.
+        """
+        self._has_control = any(map(self._control.written_in, texts))
+        self._tokenizer.split_special_tokens = not self._has_control
+
+    def _pieces(self, part: Part, values: Mapping[str, str]) -> Iterable[tuple[str, bool]]:
         """The texts and the control tokens of a part, in order; of each, whether it is a token."""
         plain = part.plain is not None and "instruction" not in values
         template = part.plain if plain and part.plain is not None else part.text
@@ -248,11 +284,7 @@ class FamilyInputs:
         for match in [*self._pattern.finditer(template), None]:
             text = template[place : match.start() if match else len(template)]
             filled = PLACEHOLDER.sub(
-                lambda found: (
-                    "$"
-                    if found[1] == "$"
-                    else self._as_characters(values[found[1]], written=written)
-                ),
+                lambda found: "$" if found[1] == "$" else self._as_characters(values[found[1]]),
                 text,
             )
             pieces.append((filled, False))
@@ -261,7 +293,7 @@ class FamilyInputs:
                 place = match.end()
         return pieces
 
-    def _encoded(self, pieces: Iterable[tuple[str, bool]], *, written: bool) -> list[int]:
+    def _encoded(self, pieces: Iterable[tuple[str, bool]]) -> list[int]:
         """The tokens of pieces; texts between two control tokens are one text."""
         ids: list[int] = []
         text = ""
@@ -270,7 +302,6 @@ class FamilyInputs:
                 text += piece
                 continue
             if text:
-                self._tokenizer.split_special_tokens = not written
                 encoded = self._tokenizer(
                     text, add_special_tokens=False, truncation=False, verbose=False
                 )
@@ -280,16 +311,15 @@ class FamilyInputs:
                 ids.append(self._ids[piece])
         return ids
 
-    def _as_characters(self, text: str, *, written: bool) -> str:
+    def _as_characters(self, text: str) -> str:
         """The text, with spaces in what its tokenizer would read as control tokens."""
         fast = getattr(self._tokenizer, "is_fast", False)
-        self._tokenizer.split_special_tokens = not written
-        text = self._control.escaped(text, markup_only=fast and not written)
+        text = self._control.escaped(text, markup_only=fast and not self._has_control)
         return str(as_characters(self._tokenizer, self._control, text))
 
     def _read(self, text: str, cap: Cap | None) -> tuple[str, bool]:
         """What is read of a text, and whether that is less than the whole."""
-        self._tokenizer.split_special_tokens = True
+        self._expect()
         spec = self._spec
         for token in spec.delete:
             while (place := text.find(token)) >= 0:

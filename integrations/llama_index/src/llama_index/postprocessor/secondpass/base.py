@@ -67,8 +67,8 @@ from secondpass.adapters import (
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 Order: TypeAlias = str | Mapping[str, Any] | Callable[[Sequence[Ranked]], Sequence[Ranked]]
-Own = BeforeValidator(detached)
-"""Marks fields with mappings, which the caller may change later."""
+Detached = BeforeValidator(detached)
+"""Marks fields with mappings, of which a copy is kept: the caller may change theirs later."""
 
 _updating = fork_lock()
 
@@ -86,11 +86,11 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     ``rerank_probability`` and ``rerank_terms`` are added to their metadata and kept out of the
     texts for language models and embeddings.
 
-    The parameters from ``top_n`` to ``strict`` override settings of a preset or a file; None: as
-    configured. They are an error if a mapping or a Reranker has the same setting, and if the method
-    has no such setting. ``top_n``, ``depth``, ``similarity_cutoff``, ``dedupe``, ``order``,
-    ``max_tokens``, ``callback_manager`` and those of metadata are read at each run, so they can be
-    assigned; all others are fixed.
+    The parameters from ``top_n`` to ``order`` override settings of a preset or a file; None: as
+    configured. They are an error if a mapping or a Reranker has the same setting (a Reranker has a
+    ``depth`` by default), and if the method has no such setting. ``top_n``, ``depth``,
+    ``similarity_cutoff``, ``dedupe``, ``order``, ``max_tokens``, ``callback_manager`` and those of
+    metadata are read at each run, so they can be assigned; all others are fixed.
 
     Args:
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
@@ -139,7 +139,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
 
-    reranker: Annotated[RerankerLike, Own] = Field(
+    reranker: Annotated[RerankerLike, Detached] = Field(
         "default",
         frozen=True,
         repr=False,
@@ -158,7 +158,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     trust_remote_code: bool = Field(
         False, strict=True, frozen=True, description="Whether to run the model repository's code."
     )
-    cross_encoder_kwargs: Annotated[dict[str, Any] | None, Own] = Field(
+    cross_encoder_kwargs: Annotated[dict[str, Any] | None, Detached] = Field(
         None,
         frozen=True,
         description="Settings of a cross-encoder, as SentenceTransformerRerank takes them.",
@@ -170,8 +170,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     strict: bool | None = Field(
         None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
-    order: Annotated[str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None, Own] = Field(
-        None, description="Rule that moves nodes after they are ranked."
+    order: Annotated[str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None, Detached] = (
+        Field(None, description="Rule that moves nodes after they are ranked.")
     )
     max_tokens: int | None = Field(
         None, ge=1, strict=True, description="Number of tokens of all returned nodes."

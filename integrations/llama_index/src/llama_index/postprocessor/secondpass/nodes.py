@@ -13,6 +13,7 @@ from llama_index.core.utils import get_tokenizer
 
 from secondpass import Candidate, Ranked, Ranking
 from secondpass.adapters import Shortened, checked_list, results, shortened
+from secondpass.extend import Span
 
 _NEIGHBOURS = ("ref_doc_id", "start_char_idx")
 """The document of a node, and where the node begins in it."""
@@ -85,25 +86,34 @@ def _with_place(item: Ranked, node: BaseNode) -> Ranked:
 
 
 def _with_own_text(item: Ranked, node: BaseNode) -> Ranked:
-    """The item with the node's own text, and with the span and the pieces that are in it."""
-    text, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
-    if text == own:
+    """The item with the node's own text, and with the span and the pieces that are in it.
+
+    The item has the text that was scored, in which templates put metadata before or after the
+    node's own text, stripped. With ``"X: Paris is big."`` scored, and ``" Paris is big."`` as the
+    node's own, the span (3, 8) becomes (1, 6).
+    """
+    scored, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
+    if scored == own:
         return item
-    # Templates put metadata before or after the text, and strip the result.
     body = own.strip()
-    place = text.rfind(body)
-    offset = place - own.index(body)
+    place_in_scored, place_in_own = scored.rfind(body), own.index(body)
 
-    def moved(start: int, stop: int) -> tuple[int, int] | None:
-        start, stop = max(start, place), min(stop, place + len(body))
-        return (start - offset, stop - offset) if place >= 0 and start < stop else None
+    def span_in_own(start: int, stop: int) -> Span | None:
+        if place_in_scored < 0:
+            return None
+        first = max(start - place_in_scored, 0)
+        last = min(stop - place_in_scored, len(body))
+        return (place_in_own + first, place_in_own + last) if first < last else None
 
-    parts = [(moved(start, stop), score) for start, stop, score in item.pieces]
+    pieces = []
+    for start, stop, score in item.pieces:
+        if (span := span_in_own(start, stop)) is not None:
+            pieces.append((*span, score))
     return replace(
         item,
         candidate=replace(item.candidate, text=own),
-        span=item.span and moved(*item.span),
-        pieces=[(*part, score) for part, score in parts if part is not None],
+        span=None if item.span is None else span_in_own(*item.span),
+        pieces=pieces,
     )
 
 
@@ -126,7 +136,10 @@ def snapshot(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
 
 
 def _changed(model: M, changes: dict[str, Any]) -> M:
-    """``model.model_copy(update=changes)``, which took half of the postprocessor's time."""
+    """A copy with other values of some fields.
+
+    As ``model.model_copy(update=changes)``, which took half of the postprocessor's time.
+    """
     copy = object.__new__(type(model))
     extra, private = model.__pydantic_extra__, model.__pydantic_private__
     assign = object.__setattr__

@@ -33,16 +33,12 @@ INSTEAD = {
         "use strict=",
     ),
     "gpt_model": "pass the language model as llm=, to {'method': {'type': 'listwise', …}}",
-    "max_concurrency": "write {'limits': {'concurrency': …}}",
     "provider": "write {'method': {'type': 'decisions', 'api': 'systemone'}} for TypeSafe",
     "tokenizer": "leave it out; late_interaction, which takes the place of ColbertRerank, and "
     "cross_encoder use the tokenizer of their model",
     "timeout_s": "write {'method': {'type': 'decisions', 'timeout': …}}",
     "verbose": "leave it out; rerank_nodes returns a report",
     "mode": "use metadata_mode=; JevRerank's is the question of {'method': {'type': 'decisions'}}",
-    "use_fp16": "write {'method': {'type': 'cross_encoder', 'precision': 'float16'}}",
-    "query_instruction": "write {'render': {'query_prefix': …}}",
-    "text_instruction": "write {'render': {'prefix': …}}",
     "window_size": "use choice_batch_size=, or write {'method': {'type': 'listwise', 'window': …}}",
     **dict.fromkeys(
         (
@@ -133,7 +129,7 @@ _KEY = re.compile(
 
 
 def holds_a_key(value: object) -> bool:
-    """Whether a configuration, or the fields of an LLM, contain a key."""
+    """Whether the fields of an LLM, or the mappings in them, contain a key."""
     if isinstance(value, Mapping):
         keys = [held for name, held in value.items() if _KEY.search(str(name))]
         if any(isinstance(key, SecretStr | str | Mapping) and len(key) for key in keys):

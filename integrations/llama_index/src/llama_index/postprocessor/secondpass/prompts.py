@@ -31,8 +31,8 @@ def templates(prompts: Mapping[str, Any]) -> dict[str, Any]:
 def _template(name: str, prompt: object) -> object:
     if not isinstance(prompt, BasePromptTemplate):
         return prompt
-    aliases = {alias: name for name, alias in (prompt.template_var_mappings or {}).items()}
-    used = {aliases.get(name, name) for name in prompt.template_vars}
+    aliases = {alias: own for own, alias in (prompt.template_var_mappings or {}).items()}
+    used = {aliases.get(variable, variable) for variable in prompt.template_vars}
     used -= {*prompt.kwargs, *(prompt.function_mappings or ())}
     if unknown := sorted(used - PLACEHOLDERS):
         hint = suggestion(unknown[0], sorted(PLACEHOLDERS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,6 +29,7 @@ class LifeCycle:
         self._warm: set[str] = set()
         self._warned: set[str] = set()
         self._lock = fork_lock()
+        self._async_locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
 
     def __deepcopy__(self, memo: dict[int, object]) -> LifeCycle:
         # A copy shares the models, but warms up and closes for itself.
@@ -52,11 +54,12 @@ class LifeCycle:
     async def awarm_up(self) -> None:
         """Warm up the language model in this event loop, and load the models in a thread."""
         self.opened = True
-        with self._tolerant("the chat generator"):
-            if "async" not in self._warm:
-                if self._llm is not None:
-                    await self._llm.warm_up_async()
-                self._warm.add("async")
+        async with self._lock_of_this_loop():
+            with self._tolerant("the chat generator"):
+                if "async" not in self._warm:
+                    if self._llm is not None:
+                        await self._llm.warm_up_async()
+                    self._warm.add("async")
         with self._tolerant("the models"):
             if self._models_are_cold():
                 await self._reranker.awarm_up()
@@ -82,6 +85,13 @@ class LifeCycle:
             if self._take_opened():
                 await self._reranker.aclose()
         closing.end()
+
+    def _lock_of_this_loop(self) -> asyncio.Lock:
+        """The lock of the running event loop: several cannot share an ``asyncio.Lock``."""
+        for loop in [*self._async_locks]:
+            if loop.is_closed():
+                self._async_locks.pop(loop, None)
+        return self._async_locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     def _take_opened(self) -> bool:
         opened, self.opened = self.opened, False

@@ -20,22 +20,12 @@ READ_AT_EACH_RUN = frozenset(
     {"top_k", "depth", "score_threshold", "dedupe", "max_tokens", "meta_prefix"}
 )
 """Parameters that can be assigned to a component."""
-_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
-_TIERS = "write {'order': {'type': 'tiers', …}}, or keep a MetaFieldRanker after this ranker"
 _GROUPING = "keep a MetaFieldGroupingRanker after this ranker"
 _DIVERSE = "write {'order': {'type': 'diverse', …}}"
-_BASE_URL = "write {'method': {'type': 'endpoint', 'base_url': …}}"
 INSTEAD = {
     "prompt": "write {'method': {'type': 'listwise', 'prompt': {'instruction': …}}}",
-    **dict.fromkeys(("api_base_url", "url"), _BASE_URL),
-    "cache_dir": "write {'method': {'type': 'cross_encoder', 'cache_folder': …}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
-    **dict.fromkeys(("extra_parameters", "max_tokens_per_doc", "truncation_direction"), _OPTIONS),
     **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
-    **dict.fromkeys(
-        ("meta_field", "weight", "ranking_mode", "sort_order", "missing_meta", "meta_value_type"),
-        _TIERS,
-    ),
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
     "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit tokens use "
     "max_tokens=",

@@ -24,7 +24,7 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     overrides_of,
     plain_types,
 )
-from secondpass import Candidate, ConfigurationError, InputError, Ranking, Reranker
+from secondpass import Candidate, ConfigurationError, InputError, Problem, Ranking, Reranker
 from secondpass.adapters import (
     Parameters,
     Shortened,
@@ -44,7 +44,8 @@ from secondpass.config import resolve
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
-"""Of this component, where the core has others."""
+"""Of this component, where the core has others. They are also those of a ready Reranker: its own
+setting has no effect, so it is neither compared with the parameter nor saved."""
 _NEIGHBOURS = ("source_id", "split_idx_start")
 """Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
 
@@ -209,6 +210,7 @@ class SecondPassRanker:
             self._reranker = resolve(
                 reranker,
                 llm=llm,
+                # Of what is assigned so far: what is read at each run is passed with the calls.
                 flat=overrides_of(self.PARAMETERS, vars(self)),
                 defaults=_DEFAULTS,
                 llm_parameter="chat_generator",
@@ -224,6 +226,9 @@ class SecondPassRanker:
             self.meta_prefix = meta_prefix
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
+        except InputError as error:  # of a parameter that is also an argument of a run
+            name, _, message = str(error).partition(": ")
+            raise ConfigurationError([Problem((name,), message)], "SecondPassRanker") from None
         self._life = LifeCycle(self._reranker, llm)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -238,8 +243,12 @@ class SecondPassRanker:
         object.__setattr__(self, name, value)
 
     def _is_fixed(self, name: str) -> bool:
-        """Whether an attribute cannot be assigned once the component is constructed."""
-        if "PARAMETERS" not in vars(type(self)):  # a subclass, which may have other attributes
+        """Whether an attribute cannot be assigned once the component is constructed.
+
+        Only attributes of the class, such as Haystack's, can be, and private ones. A subclass may
+        have attributes of its own, so there only the parameters are fixed.
+        """
+        if "PARAMETERS" not in vars(type(self)):
             return name in self.PARAMETERS.defaults
         return not name.startswith("_") and not hasattr(type(self), name)
 
@@ -346,7 +355,7 @@ class SecondPassRanker:
         options["floor"] = self.PARAMETERS.converted("score_threshold", floor)
         settings = self.PARAMETERS.call_settings(self, **options)
         if settings["dedupe"] is None and isinstance(self.reranker, Reranker):
-            settings["dedupe"] = True  # the default of the component, not of the core
+            settings["dedupe"] = _DEFAULTS["dedupe"]
         self._life.opened = True
         self._trace_top_k(settings["top_k"], len(documents))
         return settings
@@ -414,7 +423,8 @@ class SecondPassRanker:
         """
         reranker = saved(self.reranker, "reranker")
         if isinstance(self.reranker, Reranker):
-            reranker.pop("dedupe", None)  # beside it, the parameter decides
+            for name in _DEFAULTS:
+                reranker.pop(name, None)
         counter: Any = self.token_counter
         if counter is not None:
             counter = serialize_callable(counter)
