@@ -3,7 +3,8 @@
     python benchmarks/quality.py --preset lexical
     python benchmarks/quality.py --config my.yaml --sets cranfield vaswani --depth 100
 
-Prints a Markdown table: one line per collection, first stage and reranker. A collection is a
+Prints a Markdown table: one line per collection, first stage and reranker; below it, how many
+tokens the candidates have. A collection is a
 folder with corpus.jsonl, queries.jsonl and qrels.tsv. Its first stages are candidates.jsonl and
 candidates-contriever.jsonl (``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best
 first) where it has them, else the best 100 of BM25 over the corpus, by bm25s. A passage is title
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from secondpass import Candidate, Reranker, SecondPassError
 from secondpass.config import resolve
+from secondpass.extend import MiniLM
 from secondpass_evaluation import (
     Evaluation,
     HybridRetriever,
@@ -40,6 +42,8 @@ FIRST_STAGES = {"candidates.jsonl": "BM25", "candidates-contriever.jsonl": "Cont
 LANGUAGES = {"xquad-de": "german"}
 MEASURE = "nDCG@10"
 RETRIEVED = 100
+LENGTHS_OF = 40
+"""Queries whose candidates' tokens are counted."""
 TIE = 1e-9
 """Differences below this are ties: larger than rounding errors, smaller than changes of ranks."""
 
@@ -143,6 +147,15 @@ def measure(
     return line, notes
 
 
+def tokens_note(stage: FirstStage) -> str:
+    """How long the candidates are, for the tokenizer of `embedded`: times depend on it."""
+    encoder = MiniLM()
+    lists = [*stage.candidates.values()][:LENGTHS_OF]
+    texts = {str(candidate.text) for found in lists for candidate in found}
+    mean = sum(len(encoder.tokenize(text)[0]) for text in texts) / max(len(texts), 1)
+    return f"candidates of {stage.collection} ({stage.name}): {mean:.0f} tokens on average"
+
+
 def rerankers(presets: list[str], configs: list[str]) -> dict[str, Reranker]:
     named = {name: Reranker.from_preset(name) for name in presets}
     named.update({path: resolve(Path(path)) for path in configs})
@@ -194,6 +207,7 @@ def main() -> int:
     for folder in folders:
         for stage in first_stages(folder, arguments.stem):
             before = stage.evaluation()
+            notes.append(tokens_note(stage))
             for name, reranker in chosen.items():
                 line, new_notes = measure(stage, before, name, reranker, arguments.depth)
                 print(line, flush=True)

@@ -129,7 +129,7 @@ class Call:
         return nullcontext()
 
     def sharing(
-        self, scorer: object, texts: int, batch_size: int | None, first: int
+        self, scorer: object, texts: int, batch_size: int | None, most_at_first: int
     ) -> AbstractContextManager[None]:
         """For the time in which a scorer is called for texts, taking turns with other rankings.
 
@@ -137,7 +137,8 @@ class Call:
             scorer: the scorer.
             texts: number of the texts.
             batch_size: maximum number of texts per call; None for no maximum.
-            first: maximum number of texts per call as long as no call of this scorer has ended.
+            most_at_first: maximum number of texts per call as long as no call of this scorer has
+                ended.
         """
         return nullcontext()
 

@@ -54,9 +54,17 @@ def test_overrides_are_what_differs_and_is_not_passed_with_calls():
     assert resolve("lexical", flat=overrides).to_config()["render"] == {"prefix": "p: "}
 
 
-@pytest.mark.parametrize(("token", "place"), [("a key", "api_key"), (["A", "B"], "api_key_env")])
-def test_a_list_in_place_of_a_key_has_its_variables(token, place):
-    override = PARAMETERS.overrides({**PARAMETERS.defaults, "token": token})["token"]
+@pytest.mark.parametrize(
+    ("token", "variables", "place", "value"),
+    [
+        ("a key", {}, "api_key", "a key"),
+        (None, {"token": ["A", "B"]}, "api_key_env", ["A", "B"]),
+        ("a key", {"token": ["A"]}, "api_key_env", ["A"]),
+    ],
+)
+def test_a_key_or_its_variables(token, variables, place, value):
+    override = PARAMETERS.overrides({**PARAMETERS.defaults, "token": token}, variables)["token"]
+    assert override.value == value
     assert f"method.llm.{place}" in override.places
     assert "a key" not in repr(override)
 

@@ -79,7 +79,7 @@ SCORERS = {
     "score_batches": HangingBatches,
     "score_lists": HangingLists,
 }
-LIMIT = drivers._SCORER_GATE.width
+LIMIT = drivers._SCORER_GATES.width
 
 
 def rank(reranker, mode, texts=TEXTS):

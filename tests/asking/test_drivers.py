@@ -13,7 +13,7 @@ from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking import drivers
 from secondpass.asking.calls import score as score_call
-from secondpass.asking.gate import Gate
+from secondpass.asking.gate import Gate, LoopGates
 from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError, MissingExtraError
@@ -170,8 +170,8 @@ JOINS = {
 @pytest.mark.parametrize("deadline", [None, 60])
 @pytest.mark.parametrize(("member", "most"), JOINS.values(), ids=JOINS)
 def test_more_calls_of_scorers_that_join_them(member, most, deadline, monkeypatch):
-    monkeypatch.setattr(drivers, "_SCORER_GATE", Gate(1))
-    monkeypatch.setattr(drivers, "_JOINED_GATE", Gate(3))
+    monkeypatch.setattr(drivers, "_SCORER_GATES", LoopGates(1))
+    monkeypatch.setattr(drivers, "_JOINED_GATES", LoopGates(3))
     lock, reached = threading.Lock(), threading.Event()
     inside, highest = 0, 0
 

@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from frozen_heap import frozen_heap  # noqa: F401
-from secondpass.asking.gate import Gate
+from secondpass.asking.gate import Gate, LoopGates
 from secondpass.errors import NestedCallError
 
 
 def test_each_loop_has_its_slots():
-    gate = Gate(1)
+    gates = LoopGates(1)
 
     async def same():
-        return gate.in_this_loop(), gate.in_this_loop()
+        return gates.in_this_loop(), gates.in_this_loop()
 
     first, again = asyncio.run(same())
     assert first is again
@@ -46,21 +46,21 @@ class Crowd:
 
 @pytest.mark.usefixtures("frozen_heap")
 def test_gate_lets_its_width_through_and_forgets_closed_loops():
-    gate, crowd = Gate(3), Crowd()
+    gates, crowd = LoopGates(3), Crowd()
     for _ in range(5):  # it serves one loop after the other
-        asyncio.run(crowd.many(gate.in_this_loop))
+        asyncio.run(crowd.many(gates.in_this_loop))
     assert crowd.most == 3
     gc.collect()
-    assert len(gate._slots) <= 1
+    assert len(gates._gates) <= 1
 
 
 def test_nested_slots_leave_nothing_behind():
     """Two hold slots and want another each: the first waits, and gets that of the second."""
-    gate = Gate(2)
+    gates = LoopGates(2)
     refused, ended = [], []
 
     async def outer(number, inside):
-        async with gate.in_this_loop().taken():
+        async with gates.in_this_loop().taken():
             inside.release()
             await both.acquire()
             try:
@@ -68,11 +68,11 @@ def test_nested_slots_leave_nothing_behind():
             except NestedCallError:
                 refused.append(number)
         # Its slot was released: it may take one again, and wait for it.
-        async with gate.in_this_loop().taken():
+        async with gates.in_this_loop().taken():
             ended.append(number)
 
     async def inner(number):
-        async with gate.in_this_loop().taken():
+        async with gates.in_this_loop().taken():
             ended.append(number)
 
     async def main():
@@ -84,7 +84,7 @@ def test_nested_slots_leave_nothing_behind():
         for _ in tasks:
             both.release()
         await asyncio.gather(*tasks)
-        slots = gate.in_this_loop()
+        slots = gates.in_this_loop()
         return slots._blocked, slots._holders
 
     both = None
@@ -94,14 +94,14 @@ def test_nested_slots_leave_nothing_behind():
 
 
 def test_released_slot_does_not_block():
-    gate = Gate(1)
+    gates = LoopGates(1)
 
     async def hold(go):
-        async with gate.in_this_loop().taken():
+        async with gates.in_this_loop().taken():
             await go.wait()
 
     async def main():
-        async with gate.in_this_loop().taken():
+        async with gates.in_this_loop().taken():
             pass
         go = asyncio.Event()
         other = asyncio.create_task(hold(go))
@@ -123,7 +123,7 @@ def test_rankings_take_turns():
             self.name = name
 
     async def ask(ranking):
-        async with gate.slots.taken(ranking):
+        async with gate.taken(ranking):
             order.append(ranking.name)
             await asyncio.sleep(0)
 
@@ -138,27 +138,27 @@ def test_rankings_take_turns():
 def test_slots_are_those_of_all_event_loops():
     gate, crowd = Gate(2), Crowd()
     with ThreadPoolExecutor(4) as pool:
-        loops = [pool.submit(asyncio.run, crowd.many(lambda: gate.slots)) for _ in range(4)]
+        loops = [pool.submit(asyncio.run, crowd.many(lambda: gate)) for _ in range(4)]
         for future in loops:
             future.result(60)
     assert crowd.most == 2
-    assert not gate.slots._holders
+    assert not gate._holders
 
 
 def test_a_cancelled_wait_leaves_no_slot():
     gate = Gate(1)
 
     async def main():
-        async with gate.slots.taken():
-            waiting = asyncio.create_task(gate.slots.taken().__aenter__())
+        async with gate.taken():
+            waiting = asyncio.create_task(gate.taken().__aenter__())
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-        async with gate.slots.taken():
+        async with gate.taken():
             pass
 
     asyncio.run(main())
-    assert (gate.slots._holders, gate.slots._waiting) == ({}, [])
+    assert (gate._holders, gate._waiting) == ({}, [])
 
 
 def test_a_slot_that_nothing_refers_to_is_given_to_others():
@@ -166,8 +166,8 @@ def test_a_slot_that_nothing_refers_to_is_given_to_others():
     gate = Gate(1)
 
     async def main():
-        await gate.slots.take(None)
-        async with gate.slots.taken():
+        await gate.take(None)
+        async with gate.taken():
             pass
 
     asyncio.run(asyncio.wait_for(main(), 10))
@@ -179,7 +179,7 @@ def test_slots_of_a_loop_that_does_not_run_are_given_to_others(closed):
     loop = asyncio.new_event_loop()
 
     async def hold(number):
-        async with gate.slots.taken():
+        async with gate.taken():
             await asyncio.sleep(0.01)
             ended.append(number)
 
@@ -197,6 +197,6 @@ def test_slots_of_a_loop_that_does_not_run_are_given_to_others(closed):
         loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks), 10))
         loop.close()
         assert sorted(ended[1:]) == [0, 1, 2]
-    assert len(gate.slots._waiting) == 0
+    assert len(gate._waiting) == 0
     for task in tasks:
         task._log_destroy_pending = False

@@ -103,7 +103,7 @@ def check(others, reranker, limits):
     wait_until(lambda: others.submit(held_locks).result(SECONDS) == [])
     turns = turns_of(inner(reranker.method))
     wait_until(lambda: not counted(turns) and not turns._waiting and not turns.admission.present)
-    slots = reranker._gate.slots
+    slots = reranker._gate
     wait_until(lambda: not slots._holders and not slots._waiting)
 
 

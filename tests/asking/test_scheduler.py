@@ -9,6 +9,7 @@ from batch_scorers import drive as commands_of
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import (
     CallBatches,
+    CalledScores,
     CallScorer,
     PartialScores,
     Pass,
@@ -71,7 +72,7 @@ def drive(passes, call_scorer=lengths, wait=None):
 
     def outcome(command):
         if isinstance(command, CallScorer):
-            return call_scorer(command)
+            return CalledScores(call_scorer(command), command.pairs)
         if isinstance(command, StartQuestions):
             started.append(command)
             return None

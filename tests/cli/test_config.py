@@ -9,7 +9,7 @@ import pytest
 
 from command_calls import python
 from secondpass import MissingExtraError
-from secondpass.config import json_schema
+from secondpass.config import json_schema, preset_purpose
 from terminals import on_a_terminal
 
 KEY = "sk-test-SECRET-123"
@@ -139,8 +139,17 @@ def test_presets_begin_with_those_of_the_readme(secondpass):
 def test_presets_are_listed_one_a_line_or_as_json(secondpass):
     names = json.loads(secondpass("presets").out)
     assert names == json.loads(secondpass("presets", "--json").out)
-    shown = on_a_terminal("presets", env={"COLUMNS": "400", "NO_COLOR": "1"})
-    assert [line.split()[0] for line in shown.splitlines()[1:]] == [*names]
+    shown = on_a_terminal("presets", columns=80)
+    heading, *rows = shown.partition("\n`secondpass presets NAME` shows")[0].splitlines()
+    assert heading.split() == ["preset", "extra", "purpose"]
+    assert [line.split()[0] for line in rows] == [*names]
+    summaries = [line[heading.index("purpose") :] for line in rows]
+    assert summaries == [purpose.split(". ")[0].removesuffix(".") for purpose in names.values()]
+
+
+def test_a_preset_on_a_terminal_says_what_it_is_for():
+    shown = " ".join(on_a_terminal("presets", "lexical", columns=80).split())
+    assert shown == f"method: type: lexical {preset_purpose('lexical')}"
 
 
 def test_the_schema_is_plain_json_in_a_terminal():
@@ -170,7 +179,7 @@ def test_terms_that_weigh_much_or_on_relative_scores_are_warned_of(secondpass, w
     [
         ("embedded", "embedded"),
         ("multilingual", "multilingual"),
-        ("default", "openvino or sentence-transformers"),
+        ("default", "openvino"),
         ("cohere", "remote"),
         ("cheap", "embedded, openai"),
         ("lexical", "none"),

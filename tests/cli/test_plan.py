@@ -43,8 +43,22 @@ def test_a_configuration_is_planned(secondpass, listwise):
 def test_strategies_are_compared(secondpass, listwise):
     strategies = json.loads(secondpass("plan", "-c", listwise, "--compare").out)["strategies"]
     calls = {name: plan["total"]["calls"] for name, plan in strategies.items()}
-    assert {"graded": 5, "listwise": 9, "blocks": 11}.items() <= calls.items()
+    assert {"graded": 3, "listwise": 5, "blocks": 7}.items() <= calls.items()
     assert not calls.keys() & {"cascade", "lexical", "endpoint", "cross_encoder"}
+
+
+def test_compared_strategies_get_what_reaches_the_language_model(secondpass):
+    """Of a cascade, as many candidates as its stage before leaves, which is named."""
+    done = secondpass("plan", "-p", "cheap", "--compare")
+    plans = json.loads(done.out)["strategies"]
+    own = json.loads(secondpass("plan", "-p", "cheap").out)["stages"]
+    assert {plan["candidates"] for plan in plans.values()} == {own[1]["candidates"]} == {10}
+    assert (
+        "Not in the table: all-MiniLM-L6-v2-int8, before the language model. Each strategy gets "
+        "the 10 candidates that remain." in done.err
+    )
+    five = json.loads(secondpass("plan", "-p", "cheap", "--compare", "--depth", "5").out)
+    assert {plan["candidates"] for plan in five["strategies"].values()} == {5}
 
 
 def test_json_can_be_asked_for_in_a_terminal(listwise):
@@ -161,5 +175,5 @@ def test_a_local_method_takes_no_calls():
         "method                 candidates  calls  rounds",
         "all-MiniLM-L6-v2-int8          50      0       0",
     ]
-    assert "The method runs on this machine and takes no calls." in shown
+    assert "The method runs on this machine and takes no calls." in " ".join(shown.split())
     assert "okens are" not in shown

@@ -96,16 +96,16 @@ def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, thread
 
 @examples(60)
 @given(CALLS, st.integers(1, 3))
-def test_the_floor_of_an_admitted_call_is_scored_in_time(calls, threads):
+def test_the_core_of_an_admitted_call_is_scored_in_time(calls, threads):
     """At a known rate: before the deadline, and of a call with a target alone whenever."""
     simulate(calls, threads)
     for call in calls:
         if call.admitted:
-            floor = set(range(call.claim.floor))
-            assert floor <= call.done_by(call.claim.deadline)
-            assert call.claim.floor <= min(call.claim.min_depth, call.pairs)
+            core = set(range(call.claim.core))
+            assert core <= call.done_by(call.claim.deadline)
+            assert call.claim.core <= min(call.claim.min_depth, call.pairs)
             if call.claim.deadline == math.inf:
-                assert call.claim.floor == min(call.claim.min_depth, call.pairs)
+                assert call.claim.core == min(call.claim.min_depth, call.pairs)
 
 
 @examples(60)
@@ -176,14 +176,14 @@ def test_a_call_that_would_make_another_late_is_refused():
 
 
 @pytest.mark.parametrize("limit", [{"deadline": 0.3}, {"target": 0.3}])
-def test_a_floor_that_is_too_large_for_its_time_may_share_the_scorer(limit):
+def test_a_core_that_is_too_large_for_its_time_may_share_the_scorer(limit):
     admission = Admission(1)
     for _ in range(20):
         admission.cost.learn(1, 0.01)
     assert admission.enter(Claim(10.0, min_depth=1), 1, 0.0)
     claim = Claim(**limit, min_depth=50)
     assert admission.enter(claim, 50, 0.0)
-    assert claim.floor == (26 if "deadline" in limit else 50)
+    assert claim.core == (26 if "deadline" in limit else 50)
 
 
 def test_a_scorer_that_gets_slower_admits_less():
@@ -198,16 +198,16 @@ def test_a_scorer_that_gets_slower_admits_less():
 
 
 def test_a_target_that_is_too_short_is_missed():
-    """The deadline counts, if there is one; a target alone takes the time that the floor needs."""
+    """The deadline counts, if there is one; a target alone takes the time that the core needs."""
     admission = Admission(1)
     admission.cost.learn(1, 0.01)
     claim = Claim(target=0.01)
     assert admission.enter(claim, 50, 0.0)
-    assert claim.floor == 10
+    assert claim.core == 10
     admission.leave(claim)
     claim = Claim(0.05, 0.01)
     assert admission.enter(claim, 50, 0.0)
-    assert claim.floor == 4
+    assert claim.core == 4
 
 
 def test_a_first_batch_that_loads_a_model_is_forgotten():

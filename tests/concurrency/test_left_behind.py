@@ -8,7 +8,7 @@ import pytest
 
 from rotation import rotated
 from secondpass.concurrency import left_behind
-from secondpass.concurrency.left_behind import Call
+from secondpass.concurrency.left_behind import GuardedCall
 
 SCRIPT = """
 import asyncio, atexit, sys, threading, time
@@ -79,7 +79,7 @@ def test_process_does_not_wait_for_ever(tmp_path):
 
 def test_only_running_calls_are_kept():
     go = threading.Event()
-    call = Call(lambda: go.wait(60))
+    call = GuardedCall(lambda: go.wait(60))
     thread = threading.Thread(target=call)
     thread.start()
     call.leave()
@@ -97,9 +97,9 @@ def test_exit_function_is_registered_once_per_import(monkeypatch):
     monkeypatch.setattr(left_behind.atexit, "unregister", lambda _: None)
     monkeypatch.setattr(left_behind, "_modules", 0)
     for _ in range(3):
-        Call(int)()
+        GuardedCall(int)()
     assert registered == [left_behind._wait_at_exit]
     monkeypatch.setitem(sys.modules, "a_library_with_an_exit_function", left_behind)
-    Call(int)()
-    Call(int)()
+    GuardedCall(int)()
+    GuardedCall(int)()
     assert registered == [left_behind._wait_at_exit] * 2

@@ -175,7 +175,7 @@ def clock(monkeypatch):
             return self.now
 
     one = Clock()
-    for name in ("services.client", "llms.provider"):
+    for name in ("services.client", "services.recent"):
         monkeypatch.setattr(importlib.import_module(f"secondpass.{name}"), "time", one)
     return one
 

@@ -125,6 +125,9 @@ def test_each_key_has_a_rate_of_its_own():
     first, second = Echo(api_key=KEY), Echo(api_key="another")
     assert first.origin == second.origin
     assert throttle_of(first) is throttle_of(Echo(api_key=KEY)) is not throttle_of(second)
+    assert throttle_of(first) is throttle_of(Echo(api_key_env="ECHO_KEY"))
+    assert throttle_of(first) is not throttle_of(Echo("another model", api_key=KEY))
+    assert throttle_of(first) is not throttle_of(Echo(base_url="http://another", api_key=KEY))
     assert throttle_of(Echo(api_key_env="NONE")) is not throttle_of(Echo(api_key_env="NONE"))
 
 

@@ -365,7 +365,7 @@ def test_requests_of_the_parent_are_in_no_queue_of_a_child():
 
 class Service:
     def __init__(self, model="m"):
-        self.origin = f"[https://example.com, model {model}, key of K]"
+        self.throttle_identity = hash(("https://example.com", model, "a key"))
 
 
 class Own:

@@ -382,5 +382,5 @@ def test_presets_are_listed_with_their_purposes():
     purposes = config.presets()
     assert list(purposes) == config.preset_names()
     assert all(purposes.values())
-    assert purposes["lexical"].startswith("For tests and unordered lists: BM25")
+    assert purposes["lexical"].startswith("BM25 over the candidates, for tests. For ")
     assert Reranker.from_preset("embedded").depth == 50  # docs/evidence.md, "How deep"

@@ -13,7 +13,7 @@ from haystack.core import serialization
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass.adapters.shortening import SOURCES_KEY
-from secondpass.errors import InputError
+from secondpass.errors import ConfigurationError, InputError
 
 QUERY = "Who has red apples?"
 TEXT = "We saw trees. They had red apples. It rained. Some apples were green. The end."
@@ -112,7 +112,7 @@ def test_a_second_pass_replaces_the_sources_of_the_first() -> None:
 
 @pytest.mark.parametrize("value", [0, 1.5, True, "5"])
 def test_a_budget_is_a_whole_number(value: Any) -> None:
-    with pytest.raises(InputError, match="max_tokens"):
+    with pytest.raises(ConfigurationError, match="SecondPassRanker: max_tokens"):
         SecondPassRanker("lexical", max_tokens=value)
     component = SecondPassRanker("lexical")
     with pytest.raises(InputError, match="max_tokens"):

@@ -94,6 +94,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
     ({"token": "hf_abc"}, r"token: give a Secret.*from_env_var"),
     ({"model_kwargs": ["dtype"]}, "model_kwargs"),
+    ({"depth": 1.5}, "SecondPassRanker: depth: give a whole number"),
+    ({"score_threshold": float("nan")}, "SecondPassRanker: score_threshold"),
     ({"model_kwargs": {"token": "hf_abc"}}, "model_kwargs.token.*token_env"),
 ]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from secondpass.concurrency.portal import HomeLoop
 from secondpass.concurrency.threads import in_task_of, in_thread_of
 from secondpass.llms.finish_reasons import check_answered, is_truncated
 from secondpass.questions import Completion
-
-_TIMEOUT = 60.0
 
 
 class FrameworkLLM:
@@ -25,9 +23,12 @@ class FrameworkLLM:
 
     Attributes:
         used: the interfaces of the object that have been used: ``sync``, ``async``.
+        default_timeout: seconds that one answer may take, unless ``timeout`` says otherwise.
     """
 
-    def __init__(self, timeout: float = _TIMEOUT) -> None:
+    default_timeout: ClassVar[float] = 60.0
+
+    def __init__(self, timeout: float = default_timeout) -> None:
         self.timeout = timeout
         self.home = HomeLoop()
         self.used: set[str] = set()
@@ -57,7 +58,7 @@ class SavedByAdapter:
 
     def as_setting(self, _place: str) -> dict[str, Any] | None:
         """Its setting in the configuration: the timeout, unless that is the default."""
-        return None if self.timeout == _TIMEOUT else {"timeout": self.timeout}
+        return None if self.timeout == FrameworkLLM.default_timeout else {"timeout": self.timeout}
 
 
 def completion(text: str, finish_reason: object, usage: Any) -> Completion:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -16,7 +16,7 @@ from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, parameter_hints, suggestion
 from secondpass.settings.overrides import Override
-from secondpass.settings.parameter_hints import KEY, PATHS
+from secondpass.settings.parameter_hints import PATHS
 
 T = TypeVar("T")
 
@@ -70,20 +70,29 @@ class Parameters:
             for parameter in parameters
         }
 
-    def overrides(self, values: Mapping[str, Any]) -> dict[str, Override]:
+    def overrides(
+        self,
+        values: Mapping[str, Any],
+        key_variables: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, Override]:
         """The parameters that replace a setting of the configuration: neither None nor default.
 
-        A list in place of a key has the names of its variables.
+        Args:
+            values: name of each parameter -> value.
+            key_variables: name of a parameter that stands for a key -> environment variables that
+                hold the key, to try in turn. They replace its value.
         """
-        return {
-            name: Override(
-                values[name], PATHS["api_key_env"] if _names_variables(name, values) else paths
-            )
-            for name, paths in self.paths.items()
-            if name not in self.per_call
-            and values[name] is not None
-            and values[name] != self.defaults[name]
-        }
+        key_variables = key_variables or {}
+        overrides = {}
+        for name, paths in self.paths.items():
+            if name in self.per_call:
+                continue
+            value = values[name]
+            if name in key_variables:
+                overrides[name] = Override(key_variables[name], PATHS["api_key_env"])
+            elif value is not None and value != self.defaults[name]:
+                overrides[name] = Override(value, paths)
+        return overrides
 
     def call_settings(self, component: object, **options: Any) -> dict[str, Any]:
         """Arguments for `Reranker.rerank`: a component's parameters, and over them the options."""
@@ -206,11 +215,6 @@ class Parameters:
         if name in self.defaults:
             return f"{name} can't be changed after construction; make a new component"
         return f"{name} is no parameter of {self.component}{suggestion(name, [*self.defaults])}"
-
-
-def _names_variables(name: str, values: Mapping[str, Any]) -> bool:
-    """Whether a parameter for a key has the names of its variables."""
-    return PATHS[name] == KEY and isinstance(values[name], list)
 
 
 def _of_several(message: str) -> str:

@@ -109,7 +109,7 @@ class BatchRefusedError(LLMError):
         form: the names of the members of the request.
     """
 
-    form = ""
+    form: frozenset[str] = frozenset()
 
 
 class SizeSearch(Generic[T]):
@@ -117,7 +117,18 @@ class SizeSearch(Generic[T]):
 
     One document is asked about first. If that is refused, too, the reason is no matter of size. If
     it is answered, half of the others are asked about, and again half of those that are refused.
-    When these are answered, the rest of all is asked about in requests of that size.
+    When these are answered, the rest of all is asked about in requests of that size. Of 8 documents
+    and a server that takes 2:
+
+        request    documents          the server    what waits
+        before     0-8                refuses
+        1          0-1                answers       1-8
+        2          1-5                refuses       5-8
+        3          1-3                answers       3-5, 5-8
+        4          3-5, 5-6, 6-8      answers
+
+    Each call of :meth:`next_parts` reads in ``answers`` how the part was answered that the call
+    before it returned alone. A part that waits has there the error of the part that it is from.
 
     Attributes:
         answers: those so far; the answers about what is asked again are removed.

@@ -56,7 +56,7 @@ OF_STATE = frozenset({"id", "document"})
 @configurable
 @dataclass(frozen=True)
 class YesNo:
-    """A question that is answered by the probability of a yes.
+    """The kind of question that is answered by the probability of a yes.
 
     Attributes:
         question: its template.
@@ -76,7 +76,7 @@ class YesNo:
 @configurable
 @dataclass(frozen=True)
 class Grades:
-    """A question that is answered by the probability of each level of a scale.
+    """The kind of question that is answered by the probability of each level of a scale.
 
     Attributes:
         question: its template.

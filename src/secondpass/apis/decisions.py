@@ -63,7 +63,7 @@ class _UnusableError(Exception):
 
 
 def read_answers(
-    body: Any, api: DecisionApi, question: YesNo | Grades, ids: Sequence[str], levels: int
+    body: Any, api: DecisionApi, kind: YesNo | Grades, ids: Sequence[str], levels: int
 ) -> ResponseScores:
     """The scores in a parsed response: probabilities of a yes, or grades from 0 to 1.
 
@@ -87,7 +87,7 @@ def read_answers(
             declined.append(place)
             continue
         try:
-            values[place] = _score(answer, api, question, levels)
+            values[place] = _score(answer, api, kind, levels)
         except _UnusableError as error:
             refused[place] = str(error)
     if any(value is not None for value in values):
@@ -99,7 +99,7 @@ def read_answers(
         raise ReplyError(message, "content_filter", repairable=False)
     if not refused:
         raise ReplyError("it answers none of the questions", "bad_response")
-    what = "probability" if isinstance(question, YesNo) else "distribution"
+    what = "probability" if isinstance(kind, YesNo) else "distribution"
     raise ReplyError(f"it has no usable {what}: {next(iter(refused.values()))}", "bad_response")
 
 
@@ -150,41 +150,41 @@ def _by_place(
     return answers, unknown, {places[name] for name in doubled if name in places}
 
 
-def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
+def _score(answer: Any, api: DecisionApi, kind: YesNo | Grades, levels: int) -> float:
     """The probability of a yes, or the expected level as a share of the highest.
 
     Raises:
         _UnusableError: there is none that can be used.
         ReplyError: the probability of a yes is on another scale.
     """
-    expected = lookup(question.question, api.answer_type)
+    expected = lookup(kind.question, api.answer_type)
     if expected is not None and lookup(answer, api.answer_type) != expected:
         raise _UnusableError(f"answers are not of the type {expected!r}")
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
-    if isinstance(question, YesNo):
-        stated = lookup(answer, question.probability)
+    if isinstance(kind, YesNo):
+        stated = lookup(answer, kind.probability)
         number = to_float(stated)
         if number is None or not math.isfinite(number):
             what = "null or missing" if stated is None else "no number"
-            raise _UnusableError(f"{question.probability!r} is {what}")
+            raise _UnusableError(f"{kind.probability!r} is {what}")
         value = in_range(number, (0.0, 1.0))
         if value is None:
             message = f"it has a probability of {number:.6g}, so none of its numbers is used"
             raise ReplyError(message, "score_out_of_range", repairable=False)
         return value
-    probabilities = _distribution(answer, question, levels)
+    probabilities = _distribution(answer, kind, levels)
     weighted = math.fsum(level * share for level, share in enumerate(probabilities))
     return min(1.0, round(weighted / math.fsum(probabilities) / (levels - 1), _DECIMALS))
 
 
-def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
+def _distribution(answer: Any, kind: Grades, levels: int) -> list[float]:
     """The probabilities of the levels, lowest first."""
-    stated = lookup(answer, question.probabilities)
+    stated = lookup(answer, kind.probabilities)
     if stated is None:
-        raise _UnusableError(f"{question.probabilities!r} is null or missing")
-    if question.level is not None and isinstance(stated, list):
-        stated = _by_level(stated, question.level, question.probability)
+        raise _UnusableError(f"{kind.probabilities!r} is null or missing")
+    if kind.level is not None and isinstance(stated, list):
+        stated = _by_level(stated, kind.level, kind.probability)
     expected = [str(level) for level in range(levels)]
     is_clear = isinstance(stated, dict) and not isinstance(stated, Ambiguous)
     if not is_clear or stated.keys() != set(expected):
@@ -319,17 +319,17 @@ class Decisions(ApiMethod[DecisionApi]):
 
     def _check_question(self, api: DecisionApi) -> None:
         """Check the settings of the question against the API, and keep the question."""
-        asked = api.graded if self.question == "graded" else api.yes_no
-        if asked is None:
+        kind = api.graded if self.question == "graded" else api.yes_no
+        if kind is None:
             raise ConfigurationError(f"question: {self.question!r} is not supported by this API")
         if api.needs_state and api.state_of(self._layout) is None:
             raise ConfigurationError(f"layout: {self._layout!r} is not supported by this API")
-        self._asked: YesNo | Grades = asked
-        self._levels = self.levels or (_LEVELS if isinstance(asked, Grades) else ())
-        if isinstance(asked, Grades) and len(self._levels) > asked.max_levels:
-            raise ConfigurationError(f"levels: this API takes {asked.max_levels} at most")
-        if isinstance(asked, YesNo) and self.levels is not None:
-            if not {"yes", "no"} <= api_template.placeholders(asked.question):
+        self._kind: YesNo | Grades = kind
+        self._levels = self.levels or (_LEVELS if isinstance(kind, Grades) else ())
+        if isinstance(kind, Grades) and len(self._levels) > kind.max_levels:
+            raise ConfigurationError(f"levels: this API takes {kind.max_levels} at most")
+        if isinstance(kind, YesNo) and self.levels is not None:
+            if not {"yes", "no"} <= api_template.placeholders(kind.question):
                 message = "levels: what a no and a yes mean is not supported by this API"
                 raise ConfigurationError(f"{message}; say it in instructions")
             if len(self.levels) != 2:
@@ -387,22 +387,23 @@ class Decisions(ApiMethod[DecisionApi]):
             "state": self._state(request, ids),
             "state_text": self._state_text(request, ids),
         }
-        questions = [{"id": name, "question": self._question_about(name)} for name in ids]
+        questions = [{"id": name, "question": self._filled_question(name)} for name in ids]
         template = {name: part for name, part in self._api.request.items() if name not in without}
         body = api_template.fill(template, values, questions, OF_REQUEST)
         options = api_template.fill(self.options or {}, values)
         return api_template.laid_over(template, body, options)
 
-    def _question_about(self, name: str) -> dict[str, Any]:
+    def _filled_question(self, name: str) -> dict[str, Any]:
+        """The part of a request that asks about the document of this id."""
         alone = self._layout == "each"
         document = "the document" if alone else f"the document with the id {name}"
-        asked = self._instructions.replace(_DOCUMENT, document)
+        instructions = self._instructions.replace(_DOCUMENT, document)
         no = yes = None
-        if isinstance(self._asked, YesNo) and self._levels:
+        if isinstance(self._kind, YesNo) and self._levels:
             no, yes = self._levels
-        values = {"id": name, "instructions": asked, "no": no, "yes": yes}
+        values = {"id": name, "instructions": instructions, "no": no, "yes": yes}
         levels = [{"level": text, "index": str(number)} for number, text in enumerate(self._levels)]
-        return api_template.fill(self._asked.question, values, levels, OF_LEVELS)
+        return api_template.fill(self._kind.question, values, levels, OF_LEVELS)
 
     def _state(self, request: Pairs, ids: Sequence[str]) -> dict[str, Any] | None:
         values = {"query": request.query, "instruction": request.instruction}
@@ -438,7 +439,7 @@ class Decisions(ApiMethod[DecisionApi]):
     def _scores(self, response: Response, request: Pairs) -> ResponseScores:
         ids = self._ids(request)
         try:
-            return read_answers(response.body, self._api, self._asked, ids, len(self._levels))
+            return read_answers(response.body, self._api, self._kind, ids, len(self._levels))
         except ReplyError as error:
             if error.code != "bad_response":
                 raise

@@ -7,7 +7,6 @@ read once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -37,11 +36,12 @@ from secondpass.questions import (
 from secondpass.ranking.issues import IssueCollector
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
-from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
+from secondpass.services.client import NO_KEY, Client, Connection
 from secondpass.services.diagnosis import Sent, words_in_answer
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
+from secondpass.services.recent import Recent
 from secondpass.settings import Secret, to_mapping
 from secondpass.settings.descriptions import Descriptions
 from secondpass.settings.messages import REQUIRED
@@ -57,8 +57,8 @@ _TOKEN_SHARE = 0.8
 _LEARNED_SHARE = 0.95
 """The share once the server has reported the tokens of a request, so that estimates are better."""
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, MEMBER_REJECTED})
-_DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
-"""Limits that a server has stated."""
+_Limit: TypeAlias = Literal["documents", "tokens"]
+"""Of a request, as a server states it."""
 _ROUNDS = 6
 """Maximum rounds in which parts are sent, not counting those in which a member is rejected."""
 _Purpose: TypeAlias = Literal["first", "search", "repair"]
@@ -147,7 +147,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _prepare(self) -> None:
         super()._prepare()
         self._credentials: Credentials | None = None
-        self._learned: dict[str, tuple[float, float]] = {}
+        self._limits: Recent[_Limit, float] = Recent()
+        self._rejected_members: Recent[str, bool] = Recent()
+        self._refused_forms: Recent[frozenset[str], bool] = Recent()
+        """Names of the members of requests that no smaller number of documents helps."""
 
     @property
     def name(self) -> str:
@@ -214,9 +217,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 if parts:
                     purpose = "search"
         if search.in_vain is not None:
-            self._remember(search.in_vain.form)
+            self._refused_forms.remember(search.in_vain.form, True)
         if purpose == "search" and all(answer.value is not None for answer in answers.values()):
-            self._remember(_DOCUMENTS, max(map(len, answers)))
+            self._limits.remember("documents", max(map(len, answers)))
         return answers
 
     def _judgement(
@@ -359,13 +362,13 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _max_documents(self) -> int:
         """Maximum documents per request, by the settings and by a recent error of the server."""
         limit = self._most_documents
-        return int(min(limit, self._known(_DOCUMENTS) or limit))
+        return int(min(limit, self._limits.get("documents") or limit))
 
     @property
     def _max_tokens(self) -> float | None:
         """Maximum estimated tokens per request, by the same; None if there is no limit."""
         stated = self._api.max_tokens
-        limits = [None if stated is None else _TOKEN_SHARE * stated, self._known(_TOKENS)]
+        limits = [None if stated is None else _TOKEN_SHARE * stated, self._limits.get("tokens")]
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
@@ -406,16 +409,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
         texts = (request.query, request.instruction, *request.documents)
         return [text for text in texts if text is not None]
 
-    def _remember(self, name: str, value: float = 0.0) -> None:
-        self._learned[name] = value, time.monotonic()
-
-    def _known(self, name: str) -> float | None:
-        """What the server has stated, or rejected by this name, recently."""
-        value, since = self._learned.get(name, (None, 0.0))
-        return value if time.monotonic() - since < REMEMBERED_SECONDS else None
-
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
-        without = [name for name in self._optional if self._known(name) is not None]
+        without = [name for name in self._optional if name in self._rejected_members]
         body = self._body(request, without)
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -423,7 +418,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             if described := await self._error_response(error, sent):
                 self._learn(described, request, body, without)
             raise error
-        self._learned.pop(_form_of(body), None)
+        self._refused_forms.forget(frozenset(body))
         text = response.content.decode("utf-8")
         read = await self._response(text, sent, without)
         if read.body is json_http.INVALID:
@@ -446,14 +441,14 @@ class ApiMethod(Client[Pairs], Generic[A]):
         rejected = [name for name in sent if response.blames(name)]
         if rejected and not shows_request:
             for name in rejected:
-                self._remember(name)
+                self._rejected_members.remember(name, True)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
         if len(request.documents) > 1 and self._may_be_too_large(response, request, body):
             error = response.error()
             refused = api_batches.BatchRefusedError(error.message, error.code)
-            refused.form = _form_of(body)
-            if self._known(refused.form) is None:
+            refused.form = frozenset(body)
+            if refused.form not in self._refused_forms:
                 raise refused
 
     def _learn_size(self, response: ErrorResponse, request: Pairs) -> None:
@@ -461,7 +456,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         count = len(request.documents)
         limit = api_batches.batch_limit(response.text)
         if limit is not None and 0 < limit < count:
-            self._remember(_DOCUMENTS, limit)
+            self._limits.remember("documents", limit)
             message = f"the server accepts {limit} documents per request {response.source}"
             raise LLMError(message, BATCH_TOO_LARGE)
         tokens = api_batches.token_limit(response.text)
@@ -469,7 +464,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             allowed, actual = tokens
             estimate = self._estimate(request.query, request.instruction)
             estimated = sum(map(estimate, request.documents))
-            self._remember(_TOKENS, _LEARNED_SHARE * estimated * allowed / actual)
+            self._limits.remember("tokens", _LEARNED_SHARE * estimated * allowed / actual)
             message = f"the server accepts {allowed} tokens per request {response.source}"
             raise LLMError(message, BATCH_TOO_LARGE)
 
@@ -485,11 +480,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
             is_unknown = response.status in {400, 422} and response.error().code == "bad_request"
         others = body.keys() - {*texts}
         return is_unknown and not api_batches.blames_form(response, texts, others)
-
-
-def _form_of(body: Mapping[str, Any]) -> str:
-    """What stands for all requests with the same members."""
-    return f"the form {' '.join(sorted(body))}"
 
 
 def _cached_part(part: Any, _name: str) -> Any:

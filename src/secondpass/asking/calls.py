@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from secondpass.asking.partial_scores import BatchScores, LatestLists
+from secondpass.asking.partial_scores import CollectedScores, LatestLists
 from secondpass.asking.scheduler import (
     CallBatches,
     CallLists,
@@ -63,7 +63,7 @@ def _scores(call: CallScorer) -> list[list[Any]]:
 
 def collect(
     call: CallBatches | CallLists,
-    collected: BatchScores | LatestLists,
+    collected: CollectedScores | LatestLists,
     claim: Claim,
     *,
     in_task: bool = False,
@@ -98,7 +98,7 @@ def collect(
 
 def _collect(
     call: CallBatches | CallLists,
-    collected: BatchScores | LatestLists,
+    collected: CollectedScores | LatestLists,
     claim: Claim,
     deadline: float | None,
     end: float | None,
@@ -120,12 +120,12 @@ def _collect(
 
 def _add_first(
     call: CallBatches | CallLists,
-    collected: BatchScores | LatestLists,
+    collected: CollectedScores | LatestLists,
     depth: int,
     deadline: float | None,
 ) -> bool:
     """Score what the target left out of the first documents; False as :func:`_add_all`."""
-    if not isinstance(collected, BatchScores):
+    if not isinstance(collected, CollectedScores):
         return True
     missing = collected.missing(depth)
     if not missing:
@@ -137,7 +137,7 @@ def _add_first(
     return _add_all(results, collected, call.member)
 
 
-def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
+def _add_all(results: object, collected: CollectedScores | LatestLists, member: str) -> bool:
     """Add what the scorer yields; False if ``collected`` was taken before its end."""
     if not isinstance(results, Iterable):
         message = f"{member} returned {with_article(type(results).__name__)}, not a generator"

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from secondpass.asking.gate import Gate, Slots
+from secondpass.asking.gate import Gate
 from secondpass.asking.response_cache import ResponseCache, is_doubtful
 from secondpass.asking.scheduler import question_deadline_error
 from secondpass.concurrency.left_behind import ALLOWED
@@ -55,7 +55,7 @@ TIMEOUT = 60.0
 _ADAPTATIONS = 8
 """Each leaves out something else of the request; a server has refused four parameters in turn."""
 _CUTS = 3
-"""Each halves the passages."""
+"""Each halves the passages. Questions of language models allow one."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
 _LONGEST_RETRY_AFTER = 30.0  # seconds. A server that asks for a longer pause is not asked again.
 _CLOCK_CHECK = 0.05  # seconds between checks whether the clock of a waiting ranking has started
@@ -108,8 +108,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.rounds += 1
     ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
     questions = [
-        PendingQuestion(effect.service, question, ledger, gate.slots)
-        for question in effect.questions
+        PendingQuestion(effect.service, question, ledger, gate) for question in effect.questions
     ]
     tasks = [asyncio.ensure_future(question.answer()) for question in questions]
     for task in tasks:
@@ -119,7 +118,8 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
         while pending:
             seconds = ledger.question_seconds_left
             if ledger.waiting and seconds is not None:
-                seconds = _CLOCK_CHECK  # the clock starts with the first question that gets a slot
+                # _complete() starts the clock, for the first question that gets a slot.
+                seconds = _CLOCK_CHECK
             elif seconds == 0:
                 break
             _, pending = await asyncio.wait(pending, timeout=seconds)
@@ -160,12 +160,12 @@ class PendingQuestion:
     """
 
     def __init__(
-        self, service: Any, question: Question[Any, Any], ledger: Ledger, slots: Slots
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: Gate
     ) -> None:
         self.service = service
         self.question = question
         self.ledger = ledger
-        self.slots = slots
+        self.gate = gate
         self.requests: list[RequestKind] = []
         self.issues: list[MethodError] = []
         self.began: float | None = None
@@ -236,7 +236,7 @@ class PendingQuestion:
 
     async def _complete(self, request: Any) -> Completion:
         """Send one request when a slot is free and the service may be asked."""
-        async with self.slots.taken(self.ledger):
+        async with self.gate.taken(self.ledger):
             self.ledger.start_clock()
             with self._ticket() as ticket:
                 await self._wait_for(ticket)
@@ -267,21 +267,12 @@ class PendingQuestion:
             ledger.charge_estimate(estimate, prices)
             raise
         except MethodError as error:
-            sent = getattr(error, "sent", True)
-            if isinstance(error, LLMError) and error.tokens is not None:
-                unused = validated(Completion("", False, *error.tokens))
-                ledger.settle(estimate, prices, unused)
-            elif error.code in _CHARGED:
-                ledger.charge_estimate(estimate, prices)
-            else:
-                ledger.release(estimate, prices, sent)
-            if not sent:
-                self.requests.pop()
+            self._charge_failure(error)
             raise
         except MissingExtraError as error:
-            ledger.release(estimate, prices, sent=False)
-            self.requests.pop()
-            raise LLMError(str(error), error.code, sent=False) from None
+            failure = LLMError(str(error), error.code, sent=False)
+            self._charge_failure(failure)
+            raise failure from None
         except Exception as error:
             ledger.charge_estimate(estimate, prices)  # the server may have answered before
             foreign = error
@@ -293,6 +284,20 @@ class PendingQuestion:
         translated = self._translated(foreign)
         del foreign
         raise translated
+
+    def _charge_failure(self, error: MethodError) -> None:
+        """Charge a request that failed what it has cost, as far as that is known."""
+        ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
+        sent = getattr(error, "sent", True)
+        if isinstance(error, LLMError) and error.tokens is not None:
+            unused = validated(Completion("", False, *error.tokens))
+            ledger.settle(estimate, prices, unused)
+        elif error.code in _CHARGED:
+            ledger.charge_estimate(estimate, prices)
+        else:
+            ledger.release(estimate, prices, sent)
+        if not sent:
+            self.requests.pop()
 
     def _kind_of(self, request: Any) -> RequestKind:
         """What the next request is."""

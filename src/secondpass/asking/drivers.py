@@ -41,10 +41,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.asking.calls import Scored, collect, score
-from secondpass.asking.gate import Gate
-from secondpass.asking.partial_scores import BatchScores, LatestLists
+from secondpass.asking.gate import LoopGates
+from secondpass.asking.partial_scores import CollectedScores, LatestLists
 from secondpass.asking.scheduler import (
     CallBatches,
+    CalledScores,
     CallLists,
     CallScorer,
     Pass,
@@ -56,7 +57,7 @@ from secondpass.asking.scheduler import (
     scoring_time_error,
 )
 from secondpass.concurrency.admission import Claim
-from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
+from secondpass.concurrency.left_behind import AbandonedCallsError, GuardedCall, check_abandoned
 from secondpass.concurrency.locks import WITH_MAY_SKIP_EXIT, release_left
 from secondpass.concurrency.turns import HELD, WIDTH, Turn
 from secondpass.concurrency.waiting import Signal, received, start
@@ -86,15 +87,15 @@ _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
 
-_SCORER_GATE = Gate(WIDTH)
+_SCORER_GATES = LoopGates(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
 only compete for the interpreter."""
 
-_JOINED_GATE = Gate(32)
+_JOINED_GATES = LoopGates(32)
 """Concurrent calls, per event loop, of scorers that join calls. Their threads only wait, and more
 calls fill batches."""
 
-_CLAIMING_GATE = Gate(256)
+_CLAIMING_GATES = LoopGates(256)
 """Concurrent calls, per event loop, of scorers that join calls, with a deadline or a target: the
 scorer decides who is next, so that none should wait here."""
 
@@ -124,14 +125,14 @@ async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Rank
 
 def run(passes: Sequence[Pass[T]]) -> list[T]:
     """Run passes side by side and return their results in the same order."""
-    work = schedule(passes)
+    commands = schedule(passes)
     started: dict[Any, StartQuestions] = {}
     ended: SimpleQueue[Any] = SimpleQueue()
     outcome: Any = None
     try:
         while True:
             try:
-                command = work.send(outcome)
+                command = commands.send(outcome)
             except StopIteration as stop:
                 results: list[T] = stop.value
                 return results
@@ -145,16 +146,17 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 asking.start()
                 outcome = None
             else:
-                done = _received_all(ended, _wait_seconds(started.values()))
-                outcome = _take_answers(started, [work for work in done if work in started])
+                received_works = _received_all(ended, _wait_seconds(started.values()))
+                done = [asking for asking in received_works if asking in started]
+                outcome = _take_answers(started, done)
     except BaseException:
         if WITH_MAY_SKIP_EXIT and not _is_nested():
             release_left()
         raise
     finally:
-        for future in started:
-            future.cancel()
-        work.close()
+        for asking in started:
+            asking.cancel()
+        commands.close()
 
 
 def _is_nested() -> bool:
@@ -172,13 +174,13 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
 
     from secondpass.concurrency.threads import retrieve_exception
 
-    work = schedule(passes)
+    commands = schedule(passes)
     started: dict[Any, StartQuestions] = {}
     outcome: Any = None
     try:
         while True:
             try:
-                command = work.send(outcome)
+                command = commands.send(outcome)
             except StopIteration as stop:
                 results: list[T] = stop.value
                 return results
@@ -189,10 +191,11 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
             elif isinstance(command, StartQuestions):
                 from secondpass.asking.dispatch import recall_or_ask
 
-                asking = recall_or_ask(command.effect, command.ledger, command.gate)
-                task = asyncio.ensure_future(asking)
-                task.add_done_callback(retrieve_exception)
-                started[task] = command
+                asking = asyncio.ensure_future(
+                    recall_or_ask(command.effect, command.ledger, command.gate)
+                )
+                asking.add_done_callback(retrieve_exception)
+                started[asking] = command
                 outcome = None
             else:
                 done, _ = await asyncio.wait(
@@ -202,9 +205,9 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 )
                 outcome = _take_answers(started, done)
     finally:
-        for future in started:
-            future.cancel()
-        work.close()
+        for asking in started:
+            asking.cancel()
+        commands.close()
 
 
 # ---------------------------------------------------------------------- questions
@@ -250,10 +253,10 @@ def _take_answers(
 ) -> list[tuple[int, list[Any]]]:
     """Remove what is done from ``started``, or what is overdue if nothing is done."""
     answered: list[tuple[int, list[Any]]] = []
-    for future in done:
-        command = started.pop(future)
+    for asking in done:
+        command = started.pop(asking)
         try:
-            answers = future.result()
+            answers = asking.result()
         except NestedCallError:
             raise
         except BaseException as error:
@@ -262,10 +265,10 @@ def _take_answers(
             answers = command.failed(MethodError(message, "llm_raised"))
         answered.append((command.number, answers))
     if not done:
-        for future, command in list(started.items()):
+        for asking, command in list(started.items()):
             if command.ledger.question_seconds_left == 0 and not command.ledger.waiting:
-                future.cancel()
-                del started[future]
+                asking.cancel()
+                del started[asking]
                 late = question_deadline_error(command.ledger, "answered")
                 answered.append((command.number, command.failed(late)))
     return answered
@@ -275,21 +278,30 @@ def _take_answers(
 
 
 class _InTurn:
-    """A call of a scorer in its turn, if it takes turns.
+    """A call of a scorer, which takes a turn, or begins at once:
 
-    Other calls begin at once. So does one that is made within a turn of the same scorer, because
-    that turn ends only after it.
+        its ranking takes no turns of the scorer    at once
+        it has texts of several rankings            at once; the scorer's cost is learned from it
+        it is made within a turn of the scorer      the same, because that turn ends only after it
+        otherwise                                   in its turn
+
+    The last ones are those that have to ``take`` their turn.
     """
 
     def __init__(self, call: CallScorer) -> None:
         self.call = call  # once its turn has begun, with as many texts as the turn has
         self._pairs = call.pairs  # before the call, because the scorer may change the lists
         self._asked = time.monotonic()
-        self._began: float | None = None
-        self._turn: Turn | None = None
+        self._began: float | None = None  # None until the scorer is called
+        self._turn: Turn | None = None  # None until it is taken
         self._turns = None if call.sharing is None else call.sharing.turns
         is_alone = len(call.ledgers) == 1
-        self.shares = self._turns is not None and is_alone and self._turns not in HELD.get()
+        self.needs_turn = self._turns is not None and is_alone and self._turns not in HELD.get()
+
+    @property
+    def texts(self) -> int:
+        """Number of texts with which the scorer is called: those of the turn, or all."""
+        return self._pairs if self._turn is None else self._turn.pairs
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
         """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
@@ -297,10 +309,12 @@ class _InTurn:
         Raises:
             OverloadedError: its ranking is refused.
         """
-        sharing, claim, now = self.call.sharing, self.call.ledgers[0].claim, time.monotonic()
+        sharing, now = self.call.sharing, time.monotonic()
         assert sharing is not None
+        new_claim = self.call.ledgers[0].new_claim
+        this = weakref.ref(self)
         # Kept before it is taken, or an interruption would not end it.
-        self._turn = sharing.turn(claim, self._pairs, wake, weakref.ref(self), loop=loop, now=now)
+        self._turn = sharing.turn(new_claim, self._pairs, wake, this, loop=loop, now=now)
         sharing.turns.take(self._turn, now)
         return self._turn.state == "waiting"
 
@@ -332,7 +346,11 @@ class _InTurn:
         return context.run(partial(score, self.call, in_task=in_task))
 
     def end(self, outcome: Scored | None) -> None:
-        """Count how long it waited and ran, and end its turn. None: it was interrupted."""
+        """Count how long it waited and ran, and end its turn; None: an exception ended the call.
+
+        The scorer's cost is learned from a call that has returned scores, and from one of which is
+        known only that it takes longer, because the deadline ended the wait for it.
+        """
         now = time.monotonic()
         was_called = self._began is not None
         began = now if self._began is None else self._began
@@ -350,33 +368,33 @@ class _InTurn:
             self._turns.learn(self._pairs, now - began)
 
 
-def _score_in_turn(call: CallScorer) -> Scored:
+def _score_in_turn(call: CallScorer) -> CalledScores:
     """Call a scorer, in its turn if it takes turns; a DeadlineError if that takes too long."""
     outcome: Scored | None = None
     turn = _InTurn(call)
     try:
-        if turn.shares:
+        if turn.needs_turn:
             woken = Signal()
             if turn.take(woken.set):
                 woken.wait(turn.seconds)
         outcome = turn.late()
         if outcome is None:
             outcome = _call_until_deadline(call, turn.run)
-        return outcome
+        return CalledScores(outcome, turn.texts)
     except OverloadedError as error:
-        return error
+        return CalledScores(error, turn.texts)
     finally:
         turn.end(outcome)
 
 
-async def _ascore_in_turn(call: CallScorer) -> Scored:
+async def _ascore_in_turn(call: CallScorer) -> CalledScores:
     """:func:`_score_in_turn` for event loops."""
     import asyncio
 
     outcome: Scored | None = None
     turn = _InTurn(call)
     try:
-        if turn.shares:
+        if turn.needs_turn:
             loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
             def wake() -> None:
@@ -391,9 +409,9 @@ async def _ascore_in_turn(call: CallScorer) -> Scored:
         outcome = turn.late()
         if outcome is None:
             outcome = await _acall_until_deadline(call, partial(turn.run, in_task=True))
-        return outcome
+        return CalledScores(outcome, turn.texts)
     except OverloadedError as error:
-        return error
+        return CalledScores(error, turn.texts)
     finally:
         turn.end(outcome)
 
@@ -406,12 +424,12 @@ class _Collection:
 
     def __init__(self, call: CallBatches | CallLists) -> None:
         self.call = call
-        self.claim = call.ledgers[0].claim()
+        self.claim = call.ledgers[0].new_claim()
         late = scoring_deadline_error(call.ledgers)
-        self._collected: BatchScores | LatestLists
+        self._collected: CollectedScores | LatestLists
         if isinstance(call, CallBatches):
             ((_, documents),) = call.requests
-            self._collected = BatchScores(len(documents), late)
+            self._collected = CollectedScores(len(documents), late)
         else:
             self._collected = LatestLists(call.requests, late)
 
@@ -496,7 +514,7 @@ def _call_until_deadline(
         check_abandoned(call.scorer, _most_abandoned(call.scorer))
     except AbandonedCallsError as error:
         return error
-    running = Call(work, call.scorer)
+    running = GuardedCall(work, call.scorer)
     outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
     context = contextvars.copy_context()
     try:
@@ -532,9 +550,9 @@ async def _acall_until_deadline(
     from secondpass.concurrency.threads import in_thread, with_timeout
 
     async def in_slot() -> T:
-        async with _gate_of(call.scorer, claim).in_this_loop().taken():
+        async with _gates_of(call.scorer, claim).in_this_loop().taken():
             check_abandoned(call.scorer, _most_abandoned(call.scorer))
-            running = Call(work, call.scorer)
+            running = GuardedCall(work, call.scorer)
             try:
                 return await in_thread(running)
             except RuntimeError:  # the call itself raises nothing
@@ -554,16 +572,16 @@ async def _acall_until_deadline(
         return error
 
 
-def _gate_of(scorer: object, claim: Claim | None) -> Gate:
+def _gates_of(scorer: object, claim: Claim | None) -> LoopGates:
     """What limits the threads in which an event loop calls this scorer."""
     if not _joins_calls(scorer):
-        return _SCORER_GATE
-    return _JOINED_GATE if claim is None or claim.until == math.inf else _CLAIMING_GATE
+        return _SCORER_GATES
+    return _JOINED_GATES if claim is None or claim.until == math.inf else _CLAIMING_GATES
 
 
 def _most_abandoned(scorer: object) -> int:
     """Number of abandoned calls of a scorer from which it is not called in a thread."""
-    return _JOINED_GATE.width if _joins_calls(scorer) else _SCORER_GATE.width
+    return _JOINED_GATES.width if _joins_calls(scorer) else _SCORER_GATES.width
 
 
 def _joins_calls(scorer: object) -> bool:

@@ -1,4 +1,4 @@
-"""Limits how many questions are sent at once, and how many threads an event loop waits for."""
+"""Limits how many questions are sent at once, and in how many threads scorers are called."""
 
 from __future__ import annotations
 
@@ -18,38 +18,18 @@ _CHECK = 1.0
 """Seconds between checks of a waiting question whether the event loops of the others run."""
 
 
-class Gate:
-    """Lets ``width`` calls through at once: of the process (``slots``), or of each event loop."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.slots = Slots(width)
-        self._slots: WeakKeyDictionary[AbstractEventLoop, Slots] = WeakKeyDictionary()
-
-    def in_this_loop(self) -> Slots:
-        import asyncio  # costs more to import than the rest of secondpass together
-
-        running = asyncio.get_running_loop()
-        if (slots := self._slots.get(running)) is not None:
-            return slots
-        # keyrefs() copies the keys, because other threads may add loops meanwhile.
-        for reference in self._slots.keyrefs():
-            loop = reference()
-            if loop is not None and loop.is_closed():
-                self._slots.pop(loop, None)
-        return self._slots.setdefault(running, Slots(self.width))
-
-
 class _Slot:
-    """The place of one question."""
+    """The place of one call."""
 
 
 _held: ContextVar[tuple[_Slot, ...]] = ContextVar("secondpass_slots", default=())
 """The slots that the current code runs under, including those of outer rankings."""
 
 
-class Slots:
-    """Slots for questions of all event loops. What a question gets:
+class Gate:
+    """Lets ``width`` calls through at once, of all event loops: questions, or calls of scorers.
+
+    Each holds a slot. What one that comes gets:
 
         a slot is free, and no other waits    the slot, at once
         all are held, or others wait          a slot in its turn
@@ -66,7 +46,7 @@ class Slots:
     """
 
     def __init__(self, width: int) -> None:
-        self._width = width
+        self.width = width
         self._lock = fork_lock()
         self._process = os.getpid()
         self._holders: WeakKeyDictionary[_Slot, tuple[object, AbstractEventLoop]] = (
@@ -81,7 +61,7 @@ class Slots:
         self._count = 0
 
     def taken(self, ranking: object = None) -> _Taken:
-        """Holds a slot for a question of a ranking; a NestedCallError if it would never get one."""
+        """Holds a slot for a call of a ranking; a NestedCallError if it would never get one."""
         return _Taken(self, ranking)
 
     def release(self, slot: _Slot) -> None:
@@ -98,7 +78,7 @@ class Slots:
         with self._lock:
             self._forget_parent()
             self._drop_stopped()
-            if len(self._holders) < self._width and not self._waiting:
+            if len(self._holders) < self.width and not self._waiting:
                 self._hold(slot, ranking, loop)
                 return slot
             outer = [held for held in _held.get() if held in self._holders]
@@ -134,7 +114,7 @@ class Slots:
 
     def _drop_stopped(self) -> None:
         """Forget the slots of event loops that do not run, if others may need them."""
-        if len(self._holders) >= self._width:
+        if len(self._holders) >= self.width:
             for slot, (_, loop) in list(self._holders.items()):
                 if not loop.is_running():
                     self._holders.pop(slot, None)
@@ -147,12 +127,12 @@ class Slots:
         Raises:
             NestedCallError: all slots are held by questions that wait for nested ones.
         """
-        if not outer or len(self._holders) != self._width:
+        if not outer or len(self._holders) != self.width:
             return
         if {*self._blocked, *outer}.issuperset(self._holders):
             raise NestedCallError(
                 "a model called the reranker that waits for its answer, and every slot "
-                f"(limits.concurrency: {self._width}) is held by a question that waits for "
+                f"(limits.concurrency: {self.width}) is held by a question that waits for "
                 "such a call; let the model call another reranker"
             )
 
@@ -167,7 +147,7 @@ class Slots:
 
     def _serve(self) -> None:
         """Give the free slots to those who wait, in their turn."""
-        while self._waiting and len(self._holders) < self._width:
+        while self._waiting and len(self._holders) < self.width:
             self._waiting = [other for other in self._waiting if not other.loop.is_closed()]
             ready = [other for other in self._waiting if other.loop.is_running()]
             if not ready:  # those of loops that run again look for themselves
@@ -188,22 +168,22 @@ class Slots:
 
 
 class _Taken:
-    """The result of :meth:`Slots.taken`.
+    """The result of :meth:`Gate.taken`.
 
     A class, because each call has one and a decorated generator is slower.
     """
 
-    def __init__(self, slots: Slots, ranking: object) -> None:
-        self._slots, self._ranking = slots, ranking
+    def __init__(self, gate: Gate, ranking: object) -> None:
+        self._gate, self._ranking = gate, ranking
         self._slot: _Slot
 
     async def __aenter__(self) -> None:
-        self._slot = await self._slots.take(self._ranking)
+        self._slot = await self._gate.take(self._ranking)
         _held.set((*_held.get(), self._slot))
 
     async def __aexit__(self, *_error: object) -> None:
         _held.set(tuple(other for other in _held.get() if other is not self._slot))
-        self._slots.release(self._slot)
+        self._gate.release(self._slot)
 
 
 class _Waiting(NamedTuple):
@@ -218,3 +198,25 @@ class _Waiting(NamedTuple):
         """Let it go on, unless it was cancelled."""
         if not self.future.done():
             self.future.set_result(None)
+
+
+class LoopGates:
+    """A gate of this width for each event loop."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._gates: WeakKeyDictionary[AbstractEventLoop, Gate] = WeakKeyDictionary()
+
+    def in_this_loop(self) -> Gate:
+        """The gate of the running event loop."""
+        import asyncio  # costs more to import than the rest of secondpass together
+
+        running = asyncio.get_running_loop()
+        if (gate := self._gates.get(running)) is not None:
+            return gate
+        # keyrefs() copies the keys, because other threads may add loops meanwhile.
+        for reference in self._gates.keyrefs():
+            loop = reference()
+            if loop is not None and loop.is_closed():
+                self._gates.pop(loop, None)
+        return self._gates.setdefault(running, Gate(self.width))

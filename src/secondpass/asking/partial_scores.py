@@ -1,4 +1,4 @@
-"""Validates and keeps the scores of interrupted calls of ``score_batches`` and ``score_lists``."""
+"""Validates and keeps what ``score_batches`` and ``score_lists`` yield, until it is taken."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secondpass.types import Issue
 T = TypeVar("T")
 
 
-class BatchScores:
+class CollectedScores:
     """The scores of one request, added by one thread until another one takes them."""
 
     def __init__(self, count: int, late: MethodError | None = None) -> None:

@@ -85,8 +85,8 @@ def _longest(seconds: Iterable[float | None]) -> float | None:
 class CallScorer(ScorerCall):
     """Command: score all requests in one call, with ``score_many`` if there are several.
 
-    Of one request, whose pass takes turns (:attr:`Ledger.sharing`), only the first texts may be
-    scored: the ledger has their number. Outcome: a list of scores per request, or a MethodError.
+    Of one request, whose pass takes turns (:attr:`Ledger.sharing`), the scorer may be called with
+    the first texts only. Outcome: :class:`CalledScores`.
     """
 
     __slots__ = ()
@@ -115,6 +115,13 @@ class CallBatches(ScorerCall):
 
     __slots__ = ()
     member = "score_batches"
+
+
+class CalledScores(NamedTuple):
+    """What a call of a scorer has returned, which is not validated."""
+
+    results: list[list[Any]] | MethodError  # the scores of each request
+    texts: int  # number of texts, of all requests, with which the scorer was to be called
 
 
 class PartialScores(NamedTuple):
@@ -407,7 +414,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
             else:
                 live.append(part)
         if len(live) > 1:
-            outcome = yield _call(live)
+            outcome, _ = yield from _outcome(_call(live))
             if not isinstance(outcome, MethodError):
                 for part, result in zip(live, outcome, strict=True):
                     part.count_call(result)
@@ -429,15 +436,20 @@ def _score_alone(part: _Slice) -> Generator[CallScorer | CallLists, Any, None]:
     After the deadline no turn begins, so that the rest fails.
     """
     while len(part):
-        call = _call([part])
-        outcome = yield call
+        outcome, count = yield from _outcome(_call([part]))
         result = outcome if isinstance(outcome, MethodError) else outcome[0]
-        count = None if call.sharing is None else call.sharing.called
-        if count is None:  # it had no turn
-            count = len(part)
         called, part = part.split(count)
         called.count_call(result)
         called.add_outcome(result)
+
+
+def _outcome(
+    call: CallScorer | CallLists,
+) -> Generator[CallScorer | CallLists, Any, tuple[list[Any] | MethodError, int]]:
+    """The outcome of a call, and the number of its texts with which the scorer was to be called."""
+    texts = call.pairs  # before the call, because the scorer may change the lists
+    outcome = yield call
+    return outcome if isinstance(outcome, CalledScores) else (outcome, texts)
 
 
 def _split_into_calls(group: list[_Scoring]) -> list[list[_Slice]]:
@@ -472,7 +484,7 @@ def _most_per_call(group: list[_Scoring]) -> int | None:
         return group[0].effect.at_most
     if len(group) == 1:
         return sharing.batch_size
-    claims = [scoring.ledger.claim() for scoring in group]
+    claims = [scoring.ledger.new_claim() for scoring in group]
     return sharing.most_together(min(claim.until - claim.asked for claim in claims))
 
 

@@ -19,20 +19,21 @@ from secondpass.limits import MIN_DEPTH
 
 RESERVE = 0.005
 """Seconds before its time ends at which a call should have its scores; late ones are lost."""
-_SHARE = 0.9
+_PAIRS_TIME_SHARE = 0.9
 """Share of the time left that the pairs of a call may take, since rates vary."""
 _SPARE = 0.2
 """Share of the time left that has to remain if there is time for all: other calls may come."""
 _SLACK = 0.15
-"""Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload
+"""Share of a new call's time that its core leaves, unless it is too large. In a lasting overload
 the queue is as long as that allows, and what is served in its last milliseconds has small batches.
 """
 _FREE = 0.2
-"""Pairs that take this share of a call's constant, or less, are part of the floor."""
-_PART = 0.5
+"""Pairs that take this share of a call's constant, or less, are part of the core."""
+_CALL_TIME_SHARE = 0.5
 """Share of the time left that one call may take: it ends in time if it takes twice as long."""
 
 Key: TypeAlias = tuple[float, ...]
+"""What pairs are sorted by. The first number is 0, or 1 if the pair comes after all cores."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,27 +45,27 @@ class Claim:
     min_depth: int = MIN_DEPTH  # pairs that are scored in spite of the target
     asked: float = math.inf  # when its ranking made the call, which may have waited since
     pairs: int = 0  # all of them
-    floor: int = 0  # the first pairs, up to `min_depth`, that go before all others
-    floor_left: int = 0  # number of those that were not begun
+    core: int = 0  # number of its first pairs, up to `min_depth`, that go before all others
+    core_left: int = 0  # number of those that were not begun
     due: float = math.inf  # when they should be scored
     begun: int = 0  # number of pairs that were begun
     first: float | None = None  # when the first one was begun
-    holder: Callable[[], object | None] | None = None
-    """Returns None as soon as nothing refers to the call; without it, the claim is always held."""
-    until: float = field(init=False)  # when pairs beyond the floor have to be scored
+    reference: Callable[[], object | None] | None = None
+    """A weak reference to the call; without it, the claim is always held."""
+    until: float = field(init=False)  # when pairs beyond the core have to be scored
 
     def __post_init__(self) -> None:
         self.until = min(self.deadline, self.target)
 
     def latest(self, rank: int) -> float:
         """When a pair has to be scored; ranks start at 0."""
-        return self.deadline if rank < self.floor else self.until
+        return self.deadline if rank < self.core else self.until
 
     def begin(self, ranks: Iterable[int], now: float) -> None:
         for rank in ranks:
             self.begun += 1
-            if rank < self.floor:
-                self.floor_left -= 1
+            if rank < self.core:
+                self.core_left -= 1
         if self.first is None:
             self.first = now
 
@@ -79,27 +80,26 @@ class Claim:
 class Admission:
     """The calls of one scorer.
 
-    The first ``min_depth`` pairs of each call are its floor. Which pair is next, by how much time
-    there is:
+    The first ``min_depth`` pairs of each call are its core. Which pair is next:
 
-        there is time for all   every pair of the call whose time ends first
-        otherwise               floors before all other pairs
-          floors                by rank over all calls
-            one would be late   by the time at which they are due
-          other pairs           those of the call whose time ends first
-            overload            by rank over all calls
+    1. If there is time for all pairs: those of the call whose time ends first.
+    2. Otherwise, the cores before all other pairs.
+       a. Cores: by rank over all calls.
+       b. Cores, one of which would be late in that order: by the time at which they are due.
+       c. Other pairs: those of the call whose time ends first.
+       d. Other pairs in an overload: by rank over all calls.
 
     In an overload, all pairs take longer than the last call has: equal parts of all lists improve
     them more than a few whole ones.
 
-    A call is refused if its floor, or that of a call that was admitted before, could not be scored
-    in time at the rate of the last batches. As floors go first and the earliest is served first,
+    A call is refused if its core, or that of a call that was admitted before, could not be scored
+    in time at the rate of the last batches. As cores go first and the earliest is served first,
     this is exact for a known rate. A call that comes alone is always admitted.
 
     Where ``in_calls`` is true, a claim's pairs are scored by calls of the scorer, of which each has
-    a constant. One call has all of them, if that takes at most half of the claim's time, and all
-    claims fit or there is one only. Otherwise the first one has the floor, and further ones have so
-    many pairs that at most half of their time is the constant.
+    a constant. If all claims fit, or there is one only, a call has as many pairs as half of the
+    claim's time allows. Otherwise it has fewer: the first one the core, and further ones so many
+    that at most half of their time is the constant.
     """
 
     threads: int  # number of batches, or calls, that run at a time
@@ -122,61 +122,63 @@ class Admission:
     def present(self) -> list[Claim]:
         """The claims of the calls that exist; an exception may have kept others from leaving."""
         claims = list(self.claims)  # at once: other threads may change them
-        gone = [claim for claim in claims if claim.holder is not None and claim.holder() is None]
+        gone = [claim for claim in claims if claim.reference and claim.reference() is None]
         for claim in gone:
             self.leave(claim)
         return [claim for claim in claims if claim not in gone] if gone else claims
 
     @property
     def waiting_seconds(self) -> float:
-        """How long a new call would wait for its first pairs: the floors of the others."""
-        floors = [claim.floor_left for claim in self.present if claim.floor_left]
-        return self.seconds(sum(floors), len(floors))
+        """How long a new call would wait for its first pairs: the cores of the others."""
+        cores = [claim.core_left for claim in self.present if claim.core_left]
+        return self.seconds(sum(cores), len(cores))
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """Admit a call with this number of pairs, or refuse it: False."""
         claim.pairs = pairs
-        self._set_floor(claim, now)
+        self._set_core(claim, now)
         left = claim.due - now
-        slack = max(0.0, min(_SLACK * left, _SHARE * left - self._seconds_alone(claim.floor)))
+        slack = max(
+            0.0, min(_SLACK * left, _PAIRS_TIME_SHARE * left - self._seconds_alone(claim.core))
+        )
         if not self._possible(claim, now, slack):
             return False
         self.claims[claim] = None
         return True
 
-    def _set_floor(self, claim: Claim, now: float) -> None:
+    def _set_core(self, claim: Claim, now: float) -> None:
         """Set how many pairs of a new call go before all others, and when they are due.
 
         If the time does not suffice for them even if there is no other call, a deadline makes them
         fewer: what could be scored of this call alone. A target is missed rather than fewer scored.
         """
         free = self.cost.pairs_of_constant(_FREE)
-        claim.floor = int(min(claim.pairs, max(claim.min_depth, free)))
+        claim.core = int(min(claim.pairs, max(claim.min_depth, free)))
         has_deadline = claim.deadline < math.inf
         claim.due = (claim.deadline if has_deadline else claim.target) - RESERVE
-        seconds = self._seconds_alone(claim.floor)
-        usable = (claim.due - now) * _SHARE
+        seconds = self._seconds_alone(claim.core)
+        usable = (claim.due - now) * _PAIRS_TIME_SHARE
         if self.cost.is_known and seconds > usable:
             if has_deadline:
-                claim.floor = int(min(claim.floor, max(1.0, self._pairs_alone(usable))))
+                claim.core = int(min(claim.core, max(1.0, self._pairs_alone(usable))))
             else:
-                claim.due = now + seconds / _SHARE
-        claim.floor_left = claim.floor
+                claim.due = now + seconds / _PAIRS_TIME_SHARE
+        claim.core_left = claim.core
 
     def part(self, claim: Claim, rank: int, most: int, now: float) -> int:
         """How many pairs of a claim, from this rank on, its next call has: at most ``most``."""
-        wanted = claim.floor - rank if rank < claim.floor else self._least(claim)
+        wanted = claim.core - rank if rank < claim.core else self._least(claim)
         claims = self.present
         if len(claims) == 1 or self._all_fit(claims, now):
-            wanted = max(wanted, self.cost.pairs(_PART * (claim.until - now)))
-        fitting = self.cost.pairs(_SHARE * (claim.latest(rank) - now))
+            wanted = max(wanted, self.cost.pairs(_CALL_TIME_SHARE * (claim.until - now)))
+        fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.latest(rank) - now))
         return int(max(1, min(most, wanted, fitting)))
 
     def most_together(self, seconds: float) -> int:
         """How many pairs a call may have that needs no turn; 0 if no call has ended."""
         if not self.cost.is_known:
             return 0
-        return int(min(max(0.0, self.cost.pairs(_PART * seconds)), sys.maxsize))
+        return int(min(max(0.0, self.cost.pairs(_CALL_TIME_SHARE * seconds)), sys.maxsize))
 
     def is_late(self, claim: Claim, rank: int, now: float) -> bool:
         """Whether the time of a claim does not suffice for a call of its pairs from this rank on.
@@ -191,7 +193,7 @@ class Admission:
         return now + needed >= claim.latest(rank)
 
     def _least(self, claim: Claim) -> float:
-        """How many pairs a call beyond the floor has at least."""
+        """How many pairs a call beyond the core has at least."""
         return max(claim.min_depth, self.cost.pairs_of_constant(1))
 
     def _seconds_alone(self, pairs: float) -> float:
@@ -214,21 +216,21 @@ class Admission:
         claims = self.present
         if self._all_fit(claims, now):
             return _by_time
-        floors_are_late = self._floors_are_late(claims, now)
+        cores_are_late = self._cores_are_late(claims, now)
         is_overload = self._is_overload(claims, now)
 
         # One function for all: it is called for each pair that waits.
         def key(claim: Claim, rank: int) -> Key:
-            if rank < claim.floor:
-                return (0, claim.due, rank) if floors_are_late else (0, rank, claim.due)
+            if rank < claim.core:
+                return (0, claim.due, rank) if cores_are_late else (0, rank, claim.due)
             return (1, rank, claim.until) if is_overload else (1, claim.until, rank)
 
         return key
 
-    def _floors_are_late(self, claims: Sequence[Claim], now: float) -> bool:
-        """Whether one of the floors would be late if it were the last of them."""
+    def _cores_are_late(self, claims: Sequence[Claim], now: float) -> bool:
+        """Whether one of the cores would be late if it were the last of them."""
         end = now + self.cost.mean + self.waiting_seconds
-        return any(claim.floor_left and end > claim.due for claim in claims)
+        return any(claim.core_left and end > claim.due for claim in claims)
 
     def _is_overload(self, claims: Sequence[Claim], now: float) -> bool:
         """Whether all pairs take longer than the last call has."""
@@ -249,21 +251,27 @@ class Admission:
         return True
 
     def _possible(self, claim: Claim, now: float, slack: float) -> bool:
-        """Whether a new floor can be scored that long before it is due, and the others in time."""
-        others = [other for other in self.present if other.floor_left]
+        """Whether a new core can be scored that long before it is due, and the others in time."""
+        others = [other for other in self.present if other.core_left]
         # Pairs of a batch are known when all of it is, those of a call when it has ended.
-        end = now + (self.cost.seconds(claim.floor) if self.in_calls else self.cost.mean)
-        added = 0.0  # what the new floor adds to the end of those that are due later
+        end = now + (self.cost.seconds(claim.core) if self.in_calls else self.cost.mean)
+        added = 0.0  # what the new core adds to the end of those that are due later
         for item in sorted([*others, claim], key=attrgetter("due")):
-            end += self.seconds(item.floor_left)
+            end += self.seconds(item.core_left)
             if item is claim:
-                added = self.seconds(item.floor_left)
+                added = self.seconds(item.core_left)
                 is_late = end > item.due - slack
-            else:  # one that is late without the new floor, too, does not count
-                is_late = end > item.due >= end - added
+            else:  # one that is late without the new core, too, does not count
+                end_without = end - added
+                is_late = end_without <= item.due < end
             if is_late:
                 return not others  # one that comes alone is always admitted
         return True
+
+
+def is_after_cores(key: Key) -> bool:
+    """Whether the pair with this key comes after the cores of all calls."""
+    return key[0] > 0
 
 
 def _by_time(claim: Claim, rank: int) -> Key:

@@ -104,6 +104,8 @@ class Cost:
             # Averages of successive calls have most calls in common.
             independent = weight * (1 - _MEMORY) / (1 + _MEMORY)
             missed = max(0.0, yy - y * y - rate * covariance)
+            # The variance of the constant, relative to y: subtracted, so that a share that may be
+            # chance shrinks.
             error = missed * xx / (variance * independent * y * y)
             share = max(0.0, share - error / share)
         # The constant takes `share` of the seconds of a call with x pairs, and these the rest.

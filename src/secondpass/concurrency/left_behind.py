@@ -38,7 +38,7 @@ _SECONDS_AT_EXIT = 3.0  # enough for a batch in progress
 # A call that runs is referenced by its thread or task. One that an interruption kept from leaving
 # these is forgotten with its last reference.
 _abandoned: WeakSet[Abandonable[Any]] = WeakSet()
-_left: WeakSet[Call[Any]] = WeakSet()
+_left: WeakSet[GuardedCall[Any]] = WeakSet()
 _modules = 0  # number of loaded modules when the exit function was registered
 _exiting = False
 
@@ -114,7 +114,7 @@ def _kind_of(owner: object) -> object:
     return owner.__code__ if isinstance(owner, FunctionType) else type(owner)
 
 
-class Call(Abandonable[T]):
+class GuardedCall(Abandonable[T]):
     """A call that the process waits for before it exits: a moment, or until it ends."""
 
     def __init__(

@@ -41,8 +41,8 @@ class Turns:
     def take(self, turn: Turn, now: float) -> None:
         """Begin a turn, now or when it is next.
 
-        Its thread is in no other turn of this scorer, so one that is still counted for it was not
-        ended: an exception of a signal handler may come at any line.
+        A turn left over from an interrupted call of this thread is dropped: an exception of a
+        signal handler may come at any line. Nested calls take no turn (:data:`HELD`).
         """
         with self._lock:
             if turn.thread is not None:
@@ -80,7 +80,7 @@ class Turns:
                     turn.state = "late"
                     woken.append(turn)
             self._waiting = [
-                turn for turn in self._waiting if turn.state == "waiting" and turn.call()
+                turn for turn in self._waiting if turn.state == "waiting" and turn.reference()
             ]
             key = admission.key(now)
             self._waiting.sort(key=lambda turn: key(turn.claim, turn.rank))
@@ -131,7 +131,7 @@ class Turn:
     pairs: int  # at most; those that it has once it is running
     first: int  # at most, if no call of the scorer has ended
     wake: Callable[[], None]  # called once, in any thread, when `state` has changed
-    call: Callable[[], object | None]  # returns None as soon as nothing refers to the call
+    reference: Callable[[], object | None]  # a weak reference to the call
     loop: AbstractEventLoop | None = None
     thread: int | None = field(init=False)  # of a call that waits in its thread
     state: Literal["waiting", "running", "late", "ended"] = "waiting"
@@ -144,7 +144,7 @@ class Turn:
     @property
     def is_stopped(self) -> bool:
         """Whether its event loop does not run, or its call is gone."""
-        return self.call() is None or (self.loop is not None and not self.loop.is_running())
+        return self.reference() is None or (self.loop is not None and not self.loop.is_running())
 
 
 class Sharing:
@@ -155,9 +155,6 @@ class Sharing:
         pairs: number of pairs of the ranking.
         batch_size: maximum number of pairs per call; None for no maximum.
         first: maximum number of pairs as long as no call of the scorer has ended.
-
-    Attributes:
-        called: number of pairs of the last call; None if it has had no turn.
     """
 
     def __init__(self, scorer: object, pairs: int, batch_size: int | None, first: int) -> None:
@@ -167,10 +164,6 @@ class Sharing:
         self.claim: Claim | None = None  # None until the first call
         self._refused: float | None = None  # seconds that it would have to wait
         self._turn: Turn | None = None  # the last one
-
-    @property
-    def called(self) -> int | None:
-        return None if self._turn is None else self._turn.pairs
 
     def most_together(self, seconds: float) -> int:
         """How many pairs of several rankings a call may have if they have these seconds left."""
@@ -183,27 +176,27 @@ class Sharing:
         claim: Callable[[], Claim],
         pairs: int,
         wake: Callable[[], None],
-        call: Callable[[], object | None],
+        reference: Callable[[], object | None],
         *,
         loop: AbstractEventLoop | None,
         now: float,
     ) -> Turn:
         """The turn of the next texts, at most ``pairs``, which is still to be taken.
 
-        ``claim`` is called once.
+        ``claim`` is called once; ``reference`` is a weak reference to the call.
 
         Raises:
             OverloadedError: the ranking is refused.
         """
         if self.claim is None:
             self.claim = claim()
-            self.claim.holder = weakref.ref(self)
+            self.claim.reference = weakref.ref(self)
             if not self.turns.enter(self.claim, self.pairs, now):
                 self._refused = self.turns.admission.waiting_seconds
         if self._refused is not None:
             raise OverloadedError(self._refused)
         rank = 0 if self._turn is None else self._turn.rank + self._turn.pairs
-        self._turn = Turn(self.claim, rank, pairs, self.first, wake, call, loop)
+        self._turn = Turn(self.claim, rank, pairs, self.first, wake, reference, loop)
         return self._turn
 
     def end(self) -> None:

@@ -85,7 +85,8 @@ def start(work: Callable[[], object]) -> None:
     """
     try:
         # One call in C: after an exception between taking a thread and giving it the work, that
-        # thread would wait for ever.
+        # thread would wait for ever. iter(pop, None) yields the queue of an idle thread, and map()
+        # puts the work into it within next().
         next(map(SimpleQueue.put, iter(_idle.pop, None), [work]))
     except IndexError:
         jobs: _Jobs = SimpleQueue()

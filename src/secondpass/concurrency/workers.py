@@ -11,7 +11,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
-from secondpass.concurrency.left_behind import Call, process_exits
+from secondpass.concurrency.left_behind import GuardedCall, process_exits
 from secondpass.concurrency.waiting import Service, received, start
 
 S = TypeVar("S")
@@ -79,7 +79,7 @@ class Worker:
         Raises:
             RuntimeError: the process exits, or the system starts no more threads.
         """
-        call = Call(job, until_it_ends=True)
+        call = GuardedCall(job, until_it_ends=True)
         call.leave()
         try:
             if process_exits():  # checked after leave(): it waits for all calls that left before
@@ -123,7 +123,7 @@ def in_threads(
         with contextlib.suppress(IndexError):  # of an empty deque
             while True:
                 item, outcome = jobs.popleft()
-                ended_call = Outcome(Call(partial(function, item)))
+                ended_call = Outcome(GuardedCall(partial(function, item)))
                 if ended_call.failed:
                     jobs.clear()
                 outcome.put(ended_call)

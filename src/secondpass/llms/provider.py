@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -13,9 +11,10 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import PRICES, Prices
 from secondpass.prompts.replies.first_token import is_answered
 from secondpass.questions import Completion, Prompt
-from secondpass.services.client import REMEMBERED_SECONDS, Client
+from secondpass.services.client import Client
 from secondpass.services.diagnosis import Sent
 from secondpass.services.provider_errors import ErrorResponse
+from secondpass.services.recent import Recent
 from secondpass.settings import SECRET, Secret, Variables, built, show_types
 
 if TYPE_CHECKING:
@@ -107,10 +106,10 @@ class Provider(Client[Prompt]):
         self.prices = built(prices)
         self.options = options
         self._forms = self.forms if structured == "auto" else (structured,)
-        self._latest_step = 0, -math.inf
-        """The index of a form, and when the one before it was rejected."""
-        self._rejected: dict[str, float] = {}
-        """Parameters that the server rejected, with the time."""
+        self._latest_step: Recent[None, int] = Recent()
+        """Index of the form in use, after the one before it was rejected (:attr:`_step`)."""
+        self._rejected: Recent[str, bool] = Recent()
+        """Parameters that the server rejected."""
         self._prepare()
 
     # ------------------------------------------------------------------ for subclasses
@@ -183,7 +182,7 @@ class Provider(Client[Prompt]):
         """
         if is_answered(completion.text, request.words):
             return replace(completion, cut=False)
-        self._rejected[_SHORT] = time.monotonic()
+        self._rejected.remember(_SHORT, True)
         message = (
             f"the reply was no answer within {_FEW_TOKENS} tokens, as of a model that thinks;"
             " replies are now longer"
@@ -206,16 +205,16 @@ class Provider(Client[Prompt]):
             return self._without_logprobs(request, response)
         for name in {**short, **parameters}:
             if response.blames(name):
-                self._rejected[name] = time.monotonic()
+                self._rejected.remember(name, True)
                 return _omitted(name, response)
         has_next = request.schema is not None and step + 1 < len(self._forms)
         if has_next and response.blames_format:
             # Concurrent requests that are rejected take the step once.
-            self._latest_step = max(self._step, step + 1), time.monotonic()
+            self._latest_step.remember(None, max(self._step, step + 1))
             return _omitted(self._forms[step], response, "format_refused")
         # Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
         if short and response.status in {400, 422} and response.error().code == "bad_request":
-            self._rejected[_SHORT] = time.monotonic()
+            self._rejected.remember(_SHORT, True)
             message = (
                 f"the server rejected a request for {_FEW_TOKENS} tokens; replies are now longer"
             )
@@ -223,7 +222,7 @@ class Provider(Client[Prompt]):
         return None
 
     def _without_logprobs(self, request: Prompt, response: ErrorResponse) -> LLMError:
-        self._rejected[_LOGPROBS] = time.monotonic()
+        self._rejected.remember(_LOGPROBS, True)
         if request.needs_logprobs:
             message = f"the server rejected log probabilities {response.source}"
             return LLMError(message, "logprobs_refused")
@@ -249,14 +248,12 @@ class Provider(Client[Prompt]):
     @property
     def _step(self) -> int:
         """Index of the form in use."""
-        step, since = self._latest_step
-        return step if time.monotonic() - since < REMEMBERED_SECONDS else 0
+        return self._latest_step.get(None) or 0
 
     @property
     def _dropped(self) -> set[str]:
         """The parameters that the server rejected recently."""
-        now = time.monotonic()
-        return {name for name, since in self._rejected.items() if now - since < REMEMBERED_SECONDS}
+        return self._rejected.keys()
 
     def _sent(self) -> dict[str, Any]:
         """The parameters to send: ``_parameters()`` without those in ``_dropped``."""

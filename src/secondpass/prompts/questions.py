@@ -137,7 +137,10 @@ class Questions(Generic[T]):
         )
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
-        """The question with half the characters of its texts. Only once: each try is a request."""
+        """The question with half the characters of its texts, which cannot be halved again.
+
+        A prompt is cut once, because each try is a request; :mod:`secondpass.apis` cut more often.
+        """
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         return None if shorter is None else self._question(indices, shorter, shrinks=False)
 

@@ -30,17 +30,19 @@ _LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Whether other methods follow the running one, and the seconds that are kept for them.
+    """What the running method has to leave to the methods after it, and whether it began too late.
 
     Attributes:
-        late: whether too little is left of what was kept for the running method to ask questions.
-        until_scored: whether nothing is kept for them once the running method has scored something.
+        followed: whether there are methods after it.
+        seconds: kept for them.
+        until_scored: whether these are kept only until the running method has scored something.
+        late: whether the methods before it have left so little to it that it asks no questions.
     """
 
     followed: bool = False
     seconds: float = 0.0
-    late: bool = False
     until_scored: bool = False
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +61,14 @@ class _Total:
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Ledger:
     """Counts what a pass has used, and enforces its budgets.
+
+    What is left of ``limits.deadline`` depends on who asks, because a method leaves a part of it to
+    those after it (:meth:`keep_time`):
+
+        seconds_left            less what is kept for other methods
+        scorer_seconds_left     the same; but all of it where time is kept only until something is
+                                scored: for a scorer that has scored something
+        question_seconds_left   less what is kept; 0 if the method began too late
 
     Attributes:
         waiting: whether the pass has only waited for other passes so far; its clock starts with its
@@ -82,7 +92,7 @@ class Ledger:
         operations: the ranking and the running methods, the innermost last; empty without an
             observer.
         sharing: what it has of the scorer that is called in parts; None if none is.
-        kept: the time that the running method leaves to others.
+        kept: what the running method leaves to others.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -117,8 +127,8 @@ class Ledger:
     _question_rounds: int = 0
     _question_seconds: float = 0.0
     _question_waves: int = 0
-    _kept_last: Kept = Kept()
-    """``kept`` when the last method began."""
+    _kept_for_next: float = 0.0
+    """Seconds that the method that began last had to leave to the next one."""
     _fastest: dict[int, float] = field(default_factory=dict)
     """By id of the service, seconds of its fastest answer."""
 
@@ -144,7 +154,7 @@ class Ledger:
         """Whether there is a deadline or a target."""
         return self.limits.deadline is not None or self.limits.target is not None
 
-    def claim(self) -> Claim:
+    def new_claim(self) -> Claim:
         """What a call of a scorer that begins now claims of it."""
         now = time.monotonic()
         deadline, target = self.scorer_seconds_left, self.limits.target
@@ -180,7 +190,7 @@ class Ledger:
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
     def keep_time(self, last: bool, *, until_scored: bool = False) -> None:
-        """Keep a fifth of the time left from the next method, if others follow it.
+        """A method begins, which may use four fifths of the time left if others follow it.
 
         Methods after the one that runs it count, too. The fifth is of all the time left, so nested
         methods do not keep time twice. A method that has less than half of what was kept for it,
@@ -191,10 +201,12 @@ class Ledger:
             until_scored: whether the time is kept only until :meth:`end_keeping`.
         """
         followed = self.kept.followed or not last
-        left = (self.limits.deadline if self.waiting else self._seconds_to_deadline) or 0.0
-        late = self.kept.late or left < self._kept_last.seconds * _LEAST_SHARE
-        self.kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late, until_scored)
-        self._kept_last = self.kept
+        # The clock of a pass that has only waited has not started.
+        left = self.limits.deadline if self.waiting else self._seconds_to_deadline
+        kept = _KEPT_SHARE * left if followed and left is not None else 0.0
+        late = self.kept.late or (left is not None and left < _LEAST_SHARE * self._kept_for_next)
+        self.kept = Kept(followed, kept, until_scored, late)
+        self._kept_for_next = kept
 
     def end_keeping(self) -> None:
         """Keep no time for methods that run only if nothing is scored: something was."""
@@ -418,10 +430,11 @@ class PassCall(Call):
             observers.end(started)
 
     def sharing(
-        self, scorer: object, texts: int, batch_size: int | None, first: int
+        self, scorer: object, texts: int, batch_size: int | None, most_at_first: int
     ) -> AbstractContextManager[None]:
-        timed = self._ledger.timed
-        return self._sharing(Sharing(scorer, texts, batch_size, first)) if timed else nullcontext()
+        if not self._ledger.timed:
+            return nullcontext()
+        return self._sharing(Sharing(scorer, texts, batch_size, most_at_first))
 
     @contextmanager
     def _sharing(self, sharing: Sharing) -> Iterator[None]:

@@ -48,6 +48,10 @@ def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
     ``judged / unjudged * (b + w * i)`` judged ones. The weight w is 1 if failures are spread over
     the list, and a quarter if they are all at its head.
 
+    For example, A to F are judged, best first, and the incoming order begins with unjudged x and y.
+    Both are at its head, so w is 1/4: x (b = 0, i = 1) is ranked behind 6 / 2 * 0.25 judged ones,
+    rounded down, which is none, and y (i = 2) behind 6 / 2 * 0.5, one: x A y B C D E F.
+
     ``incoming`` has all of them in the incoming order.
     """
     known = {*judged}

@@ -247,7 +247,7 @@ def _light(
 
 
 def _family_reason(settings: EngineSettings, facts: ModelFacts) -> str | None:
-    """As ``torch_only``; what it says of ``family`` is of no use with another backend."""
+    """:func:`torch_only`, with a hint in its error where the setting ``family`` cannot be used."""
     try:
         return torch_only(settings.source.name, facts)
     except ModelLoadError as error:

@@ -33,8 +33,6 @@ from secondpass.settings.secrets import bare, private_parts
 R = TypeVar("R")
 
 _CIRCUIT_SECONDS = 60.0  # seconds in which a rejected key is not tried again
-REMEMBERED_SECONDS = 600.0
-"""Seconds in which a limit that a server stated is kept to; then it is tested again."""
 _CLOSING_SECONDS = 5.0
 _NOT_IN_KEY = frozenset({"api_key", "api_key_env", "timeout", "prices"})
 """Settings that answers do not depend on."""
@@ -120,12 +118,15 @@ class Client(Generic[R]):
             return ""
 
     @property
-    def account(self) -> int:
-        """A number that differs between keys, and between processes; 0 if the key is missing."""
+    def throttle_identity(self) -> int | None:
+        """A number that stands for address, model and key in this process; None without the key.
+
+        Objects with the same number share the rate of their requests.
+        """
         try:
-            return hash(self._key().reveal())
+            return hash((bare(self._url), self.name, self._key().reveal()))
         except LLMError:
-            return 0
+            return None
 
     @property
     def cache_key(self) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from secondpass.concurrency.lazy import PerObject
@@ -319,12 +319,12 @@ THROTTLE: ContextVar[Throttle | None] = ContextVar("secondpass_throttle", defaul
 """That of the request that is sent in this context."""
 
 _lock = fork_lock()
-_throttles: WeakValueDictionary[Any, Throttle] = WeakValueDictionary()
-"""By address, model and key of a service."""
+_throttles: WeakValueDictionary[int, Throttle] = WeakValueDictionary()
+"""By what stands for address, model and key of a service."""
 _remembered: dict[Throttle, float] = {}
 """Those of services that rejected a request lately, with its time, the oldest first: the next
 object that stands for the same service, perhaps one for each ranking, has to know of it."""
-_throttles_of_object: Callable[[object], dict[Any, Throttle]] = PerObject(dict).value
+_throttles_of_object: Callable[[object], dict[int | None, Throttle]] = PerObject(dict).value
 
 
 def _remember(throttle: Throttle, now: float) -> None:
@@ -338,34 +338,34 @@ def throttle_of(service: object) -> Throttle:
 
     It exists as long as an object of the service does, and for ten minutes after a rejection.
     """
-    key = _key_of(service)
+    identity = _identity_of(service)
     held = _throttles_of_object(service)
-    throttle = held.get(key)
+    throttle = held.get(identity)
     if throttle is not None:
         return throttle
-    if key is None:
+    if identity is None:
         return held.setdefault(None, Throttle())
     held.clear()  # that of a key that is not used any more
-    return held.setdefault(key, _shared_throttle(key))
+    return held.setdefault(identity, _shared_throttle(identity))
 
 
-def _key_of(service: object) -> tuple[str, Any] | None:
-    """Address, model and key of a service; None if it does not state them."""
+def _identity_of(service: object) -> int | None:
+    """What stands for address, model and key of a service; None if it does not state them."""
     try:
-        origin, account = getattr(service, "origin", None), getattr(service, "account", None)
+        identity = getattr(service, "throttle_identity", None)
     except BaseException as error:  # a foreign property may raise anything
         reraise_exit(error)
         return None
-    return (origin, account) if isinstance(origin, str) and origin else None
+    return identity if isinstance(identity, int) else None
 
 
-def _shared_throttle(key: object) -> Throttle:
-    """The throttle of all objects with this key."""
+def _shared_throttle(identity: int) -> Throttle:
+    """The throttle of all objects with this identity."""
     now = time.monotonic()
     with _lock:
         while _remembered and now - next(iter(_remembered.values())) > _FORGOTTEN:
             del _remembered[next(iter(_remembered))]
-        throttle = _throttles.get(key)
+        throttle = _throttles.get(identity)
         if throttle is None:
-            throttle = _throttles[key] = Throttle()
+            throttle = _throttles[identity] = Throttle()
         return throttle

@@ -55,7 +55,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def preset_purpose(name: str) -> str:
-    """What a preset is for: the comment at the top of its file."""
+    """What a preset is for: the comment at the top of its file. Its first sentence is a summary."""
     comment = itertools.takewhile(lambda line: line.startswith("#"), _text(name).splitlines())
     return " ".join(line.removeprefix("#").strip() for line in comment)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from secondpass.concurrency.left_behind import Call
+from secondpass.concurrency.left_behind import GuardedCall
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.waiting import start
 from secondpass.errors import ConfigurationError
@@ -73,7 +73,7 @@ class Store(Generic[V]):
         self._write_scheduled = False
         self._failures: dict[str, str] = {}
         """By method of the file: why its last call failed."""
-        self._late: dict[str, Call[Any]] = {}
+        self._late: dict[str, GuardedCall[Any]] = {}
         """By "read" or "write": the last call that timed out."""
 
     def check(self) -> None:
@@ -132,7 +132,7 @@ class Store(Generic[V]):
                 if value is None or key in self._waiting or len(self._waiting) < most:
                     self._waiting[key] = value
             if not self._write_scheduled:
-                call = Call(self._write)
+                call = GuardedCall(self._write)
                 call.leave()
                 with suppress(RuntimeError):  # no thread: written() writes them, or says so
                     start(call)
@@ -226,7 +226,7 @@ class Store(Generic[V]):
         if seconds == 0:
             return None
         wait = _MAX_WAIT if seconds is None else min(_MAX_WAIT, seconds * _MAX_SHARE)
-        work = Call(call)
+        work = GuardedCall(call)
         reason = "it did not answer in time"
         try:
             if kind not in self._late or self._late[kind].ended():

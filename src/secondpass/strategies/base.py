@@ -31,16 +31,7 @@ def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan
             questions.append(make())
         except MethodError as error:
             failed[number] = Answer(error=error)
-    if questions and not failed:
-        return iter(Ask(llm, questions))
-    return _ask_others(llm, questions, failed)
-
-
-def _ask_others(
-    llm: LLM, questions: Sequence[Question[Any, T]], failed: Mapping[int, Answer[T]]
-) -> Plan[list[Answer[T]]]:
-    """All answers in order: to these questions, and the failed ones, by their numbers."""
-    answers = (yield from Ask(llm, questions)) if questions else []
+    answers: Sequence[Answer[T]] = (yield Ask(llm, questions)) if questions else []
     others = iter(answers)
     count = len(failed) + len(questions)
     return [failed[number] if number in failed else next(others) for number in range(count)]

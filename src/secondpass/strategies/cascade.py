@@ -300,9 +300,9 @@ class _State:
             scores,
             unjudged,
             issues,
-            [self.scores.get(index, ()) for index in range(count)],
-            beyond - self.scores.keys(),
-            self.degraded_by,
+            stage_scores=[self.scores.get(index, ()) for index in range(count)],
+            beyond=beyond - self.scores.keys(),
+            degraded_by=self.degraded_by,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
             spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

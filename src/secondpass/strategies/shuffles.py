@@ -140,8 +140,9 @@ class SideBySide(Call):
     """Runs that ask the same service, so that their questions share rounds; the handle of each.
 
     If a run asks how many rounds are left, and the limits do not allow the rounds of all runs, the
-    last runs are abandoned: one complete run is worth more than several incomplete ones. Interim
-    judgements are ignored: each would be about one order only. A run takes at most ``rounds``.
+    last runs are abandoned, also those that have a question for this round: one complete run is
+    worth more than several incomplete ones. Interim judgements are ignored: each would be about one
+    order only. A run takes at most ``rounds``.
     """
 
     def __init__(self, call: Call, rounds: int) -> None:
@@ -153,17 +154,28 @@ class SideBySide(Call):
         """How many rounds are left for all that run, once one has asked in this round."""
 
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
-        """How many rounds of questions of all runs are left; the same for all in one round."""
+        """How many rounds of questions of all runs are left; the same for all in one round.
+
+        The first that asks in a round drops the runs that the limits do not allow.
+        """
         if repairs:
             return self._call.rounds_left(questions, repairs=True)
         if not self._asked:
             self._asked = True
-            left = self._call.rounds_left(questions * len(self._running))
-            while left is not None and left < self._rounds and len(self._running) > 1:
-                self._running.popitem()
-                left = self._call.rounds_left(questions * len(self._running))
-            self._left = left
+            self._left = self._drop_unaffordable(questions)
         return self._left
+
+    def _drop_unaffordable(self, questions: int) -> int | None:
+        """Abandon the last runs until the limits allow all rounds of the others, or one is left.
+
+        Returns:
+            How many rounds of ``questions`` are left for each of the others; None without limits.
+        """
+        while True:
+            left = self._call.rounds_left(questions * len(self._running))
+            if left is None or left >= self._rounds or len(self._running) == 1:
+                return left
+            self._running.popitem()
 
     def limits_left(self) -> Left:
         return self._call.limits_left()
@@ -177,7 +189,7 @@ class SideBySide(Call):
             asks: dict[int, Any] = {}
             self._asked = False
             for number, received in answers.items():
-                if number not in running:  # abandoned by one before it
+                if number not in running:  # abandoned in this round, when one before it asked
                     continue
                 try:
                     asks[number] = plans[number].send(received)
@@ -187,7 +199,8 @@ class SideBySide(Call):
                 except MethodError as error:
                     results[number] = error
                     running.pop(number, None)
-            asks = {number: asks[number] for number in running}  # but of those abandoned since
+            # Without those of runs that were abandoned after they had asked.
+            asks = {number: asks[number] for number in running}
             if not asks:
                 return results
             questions = [question for ask in asks.values() for question in ask.questions]

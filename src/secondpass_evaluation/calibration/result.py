@@ -135,6 +135,11 @@ class Calibration:
             f"On the judged queries, it keeps {self.relevant_kept:.1%} of the relevant candidates "
             f"and {self.candidates_kept:.1%} of all candidates."
         )
+        if self.candidates_kept == 1:
+            yield (
+                "It drops nothing there: by this score, the relevant candidates do not differ "
+                "enough from the others. Take another method, or a lower share to keep."
+            )
         if floor.nothing is not None:
             found, flagged = self.found_empty or 0.0, self.flagged or 0.0
             yield (

@@ -11,6 +11,7 @@ from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import Pairs
 from secondpass.errors import LLMError
+from secondpass.services import recent
 from secondpass.services.diagnosis import Sent
 
 
@@ -56,7 +57,7 @@ def test_a_response_is_parsed_once(monkeypatch):
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_learned_limit(status, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(recent.time, "monotonic", lambda: now[0])
     endpoint = tei()
     with pytest.raises(LLMError) as caught:
         answered(endpoint, Client(status, limit(3)))

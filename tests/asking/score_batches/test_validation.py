@@ -3,7 +3,7 @@
 import pytest
 
 from batch_scorers import LATE
-from secondpass.asking.partial_scores import BatchScores
+from secondpass.asking.partial_scores import CollectedScores
 from secondpass.errors import DeadlineError, MethodError
 
 ROWS = [(0, 0, 0.5), (0, 2, 0.25)]
@@ -38,7 +38,7 @@ ADDED = {
 
 @pytest.mark.parametrize(("batches", "scores", "code", "message"), ADDED.values(), ids=ADDED)
 def test_batches_are_validated(batches, scores, code, message):
-    collected = BatchScores(4)
+    collected = CollectedScores(4)
     *good, last = batches
     for batch in good:
         assert collected.add(batch)
@@ -58,11 +58,11 @@ def test_endless_batch_is_refused():
             yield (0, 1, 1.0)
 
     with pytest.raises(MethodError, match="twice"):
-        BatchScores(4).add(rows())
+        CollectedScores(4).add(rows())
 
 
 def test_nothing_is_added_after_taking():
-    collected = BatchScores(4)
+    collected = CollectedScores(4)
     collected.add(ROWS)
     taken = collected.take()
     assert not collected.add([(0, 1, 1.0)])

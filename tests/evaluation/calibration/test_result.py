@@ -59,6 +59,12 @@ def test_sentences():
     )
 
 
+def test_a_threshold_that_drops_nothing_is_named():
+    *_, last = (line for line in calibration(candidates_kept=1.0).lines() if "drops" in line)
+    assert last.startswith("It drops nothing there: by this score, the relevant candidates do not")
+    assert "drops" not in str(calibration(candidates_kept=0.999))
+
+
 def test_probabilities_and_their_losses():
     mapping = MappingFit(Probabilities(slope=2.0, intercept=0.5), "platt", {"platt": 0.5})
     found = calibration(mapping=mapping)

@@ -14,7 +14,7 @@ from overlap_model import write_overlap
 from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.late_interaction import LateInteractionScorer
-from secondpass.scorers.torch import checkpoints
+from secondpass.scorers.torch.loading import observed_loading
 from tiny_models import (
     TINY_CAUSAL,
     write_causal,
@@ -335,7 +335,7 @@ def test_concurrent_loads_are_told_apart(tmp_path):
         except ModelLoadError as error:
             return "classifier.weight" in str(error)
 
-    with checkpoints._observer.observed(), ThreadPoolExecutor(6) as pool:
+    with observed_loading(), ThreadPoolExecutor(6) as pool:
         assert [*pool.map(load, range(9))] == [None, True, "BertModel"] * 3
     assert [PreTrainedModel.__dict__[name] for name in names] == before
 

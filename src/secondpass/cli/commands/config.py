@@ -14,6 +14,7 @@ from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
     fail,
+    info,
     on_terminal,
     one_line,
     print_error,
@@ -26,7 +27,7 @@ from secondpass.cli.console import (
 from secondpass.cli.options import AsJson, Preset, Set, complete_preset, configuration
 from secondpass.cli.running import CommandGroup, Subcommand, report_errors
 from secondpass.cli.tables import plain_table
-from secondpass.config import json_schema, load, preset
+from secondpass.config import json_schema, load, preset, preset_purpose
 from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
 from secondpass.ranking.stages import Stage
@@ -50,10 +51,9 @@ _RELATIVE = (
 _FIRST = ("embedded", "multilingual", "default", "cohere", "cheap")
 """The presets that the list begins with: one of each kind, as in the README."""
 
-_ON_CPU_OR_GPU = "openvino or sentence-transformers"
 _EXTRAS = {
     "anthropic": "anthropic",
-    "cross_encoder": _ON_CPU_OR_GPU,
+    "cross_encoder": "openvino",
     "decisions": "remote",
     "embedded": "embedded",
     "embedded_multilingual": "multilingual",
@@ -206,15 +206,17 @@ def presets(
 ) -> None:
     """List the presets, or show one as YAML.
 
-    The list begins with one preset of each kind of model. On a terminal it is a table; in a pipe,
-    and with `--json`, it is JSON.
+    The list begins with one preset of each kind of model. On a terminal it is a table with a
+    summary of each; in a pipe, and with `--json`, it is JSON with all that each is for.
     """
     if name is not None:
         config = preset(name)
         if as_json:
             print_json(config)
-        else:
-            print_yaml(config)
+            return
+        print_yaml(config)
+        if on_terminal(sys.stdout):
+            info(preset_purpose(name))
         return
     purposes = all_presets()
     purposes = {name: purposes[name] for name in _FIRST} | purposes
@@ -224,8 +226,13 @@ def presets(
     table = plain_table("preset", "extra", "purpose")
     for preset_name, purpose in purposes.items():
         extras = dict.fromkeys(_extras_of(preset(preset_name)["method"]))
-        table.add_row(preset_name, ", ".join(extras) or "none", purpose)
+        summary = purpose.split(". ")[0].removesuffix(".")
+        table.add_row(preset_name, ", ".join(extras) or "none", summary)
     result_console().print(table)
+    info(
+        "`secondpass presets NAME` shows a preset, with more on what it is for. On a GPU, the "
+        "extra sentence-transformers takes the place of openvino."
+    )
 
 
 def _extras_of(method: Any) -> Iterator[str]:

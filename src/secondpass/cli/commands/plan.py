@@ -85,7 +85,14 @@ def plan(
         reranker = load(configured.read())
         if compare:
             rerankers, not_run = strategies_of(reranker)
-            plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
+            reaching, before = _reaching(reranker.plan(candidates, **options), reranker)
+            if before and not as_json:
+                info(
+                    f"Not in the table: {', '.join(map(one_line, before))}, before the language "
+                    f"model. Each strategy gets the {counted(reaching, 'candidate')} that remain."
+                )
+            options["depth"] = None  # is in the number of candidates
+            plans = {name: each.plan(reaching, **options) for name, each in rerankers.items()}
             print_strategies(plans, not_run, as_json=as_json)
         else:
             print_plan(reranker.plan(candidates, **options), as_json=as_json)
@@ -123,12 +130,7 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
     They use the language model of ``reranker``, the first if it has several. Also returned is why
     others cannot be created.
     """
-    llms = [
-        service
-        for method in reranker._methods
-        for service in getattr(method, "language_models", ())
-        if not hasattr(service, "judge")  # rerank APIs are methods themselves
-    ]
+    llms = _language_models(reranker)
     if not llms:
         fail("--compare: the configuration has no language model")
     rerankers: dict[str, Reranker] = {}
@@ -146,6 +148,24 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
         except SecondPassError as error:
             not_run[name] = str(error)
     return rerankers, not_run
+
+
+def _language_models(reranker: Reranker) -> list[Any]:
+    return [
+        service
+        for method in reranker._methods
+        for service in getattr(method, "language_models", ())
+        if not hasattr(service, "judge")  # rerank APIs are methods themselves
+    ]
+
+
+def _reaching(plan: CostPlan, reranker: Reranker) -> tuple[int, list[str]]:
+    """How many candidates reach the language model, and the stages of the cascade before it."""
+    suffix = f" by {_language_models(reranker)[0].name}"
+    for number, stage in enumerate(plan.stages):
+        if stage.method.endswith(suffix):
+            return stage.candidates, [each.method for each in plan.stages[:number]]
+    return plan.candidates, []  # it is asked as a fallback, or there are no candidates
 
 
 def print_strategies(

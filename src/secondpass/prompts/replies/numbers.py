@@ -18,7 +18,7 @@ from secondpass.prompts.replies.base import (
     object_schema,
 )
 from secondpass.prompts.replies.permutation import check_unknown
-from secondpass.prompts.replies.selection import number_in, only_answer, score_pairs
+from secondpass.prompts.replies.selection import number_in, numbers_asked, only_answer, score_pairs
 from secondpass.questions import Completion
 from secondpass.ranking.scoring import in_range
 
@@ -180,7 +180,7 @@ def read_scores(
         check_unknown(len(unknown), labels)
         return BatchScores(tuple(scores), tuple(sorted(refused)), others)
 
-    result = only_answer(completion, parse, "grades", labels, word)
+    result = only_answer(completion, parse, numbers_asked(labels, word))
     if all(score is None for score in result.values):
         raise ReplyError(f"none of its numbers is one from {low:g} to {high:g}")
     return replace(result, cut=completion.cut)

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, folded
 from secondpass.prompts.replies.base import ArrayFormat, Order, ReplyFormat
-from secondpass.prompts.replies.selection import check_cut, falling, only_answer, order_rows
+from secondpass.prompts.replies.selection import (
+    check_cut,
+    falling,
+    only_answer,
+    order_asked,
+    order_rows,
+)
 from secondpass.prompts.replies.thinking import ReplyParts, split_reply
 from secondpass.questions import Completion
 
@@ -60,7 +66,7 @@ def read_order(completion: Completion, labels: Labels) -> Order:
         check_unknown(len(unknown), labels)
         return order
 
-    order = only_answer(completion, parse, "ranking", labels, None)
+    order = only_answer(completion, parse, order_asked(labels))
     return replace(order, cut=completion.cut)
 
 

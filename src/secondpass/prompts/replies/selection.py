@@ -40,12 +40,37 @@ _MAX_PIECES = 5000
 _MAX_PIECE_LENGTH = 301  # one more than a label may have
 
 
-def only_answer(
-    completion: Completion, parse: Parse[T], name: str, labels: Labels, word: str | None
-) -> T:
-    """The only answer that a reply holds.
+class Asked(NamedTuple):
+    """What the request asks for.
 
-    The request asks for the key ``name``, and for numbers under the key ``word`` or for an order.
+    Attributes:
+        labels: of the documents.
+        key: of the answer: ``ranking`` or ``grades``.
+        word: key of the number of each label, such as ``score``; None if an order is asked for.
+    """
+
+    labels: Labels
+    key: str
+    word: str | None
+
+    @property
+    def is_order(self) -> bool:
+        """Whether an order is asked for, and no numbers."""
+        return self.word is None
+
+
+def order_asked(labels: Labels) -> Asked:
+    """The request for an order."""
+    return Asked(labels, "ranking", None)
+
+
+def numbers_asked(labels: Labels, word: str) -> Asked:
+    """The request for a number of each label, under the key ``word``."""
+    return Asked(labels, "grades", word)
+
+
+def only_answer(completion: Completion, parse: Parse[T], asked: Asked) -> T:
+    """The only answer that a reply holds.
 
     Raises:
         ReplyError: the reply holds no answer, or several that differ; or it broke off, and its
@@ -53,12 +78,12 @@ def only_answer(
     """
 
     def read(doubtful: str) -> T | None:
-        found = _find(doubtful, parse, labels, word)
-        _check_rest(found.values, found.values.unread, labels)
+        found = _find(doubtful, parse, asked)
+        _check_rest(found.values, found.values.unread, asked.labels)
         return found.answer
 
     parts = split_reply(completion.text)
-    found = _find(parts.answer, parse, labels, word)
+    found = _find(parts.answer, parse, asked)
     answer = found.answer
     if answer is not None:
         values = found.values
@@ -66,9 +91,9 @@ def only_answer(
         if completion.cut and not goes_on:
             places = [(value.start, value.stop) for value in found.stated_by]
             check_cut(parts, places, is_open=values.unclosed is not None)
-        _check_rest(values, values.broken if goes_on else values.unread, labels)
+        _check_rest(values, values.broken if goes_on else values.unread, asked.labels)
     elif completion.cut:
-        answer = _begun(parts.answer, parse, name, labels)
+        answer = _begun(parts.answer, parse, asked)
     parts.check_doubtful(answer, read)
     if answer is not None:
         return answer
@@ -85,13 +110,13 @@ class _Found(NamedTuple, Generic[T]):
     values: Values
 
 
-def _find(text: str, parse: Parse[T], labels: Labels, word: str | None) -> _Found[T]:
+def _find(text: str, parse: Parse[T], asked: Asked) -> _Found[T]:
     """The answer of a text; a ReplyError if it has several that differ."""
     values = find_values(text)
     answer: T | None = None
     stated_by = []
-    for value in join_rows(values, labels, word) if values.items else string_lines(text, word):
-        in_prose = labels.numeric and _in_prose(text, value)
+    for value in join_rows(values, asked) if values.items else string_lines(text, asked):
+        in_prose = asked.labels.numeric and _in_prose(text, value)
         other = parse(value.value, in_prose)
         if other is None:
             continue
@@ -102,13 +127,13 @@ def _find(text: str, parse: Parse[T], labels: Labels, word: str | None) -> _Foun
     return _Found(answer, stated_by, values)
 
 
-def _begun(text: str, parse: Parse[T], name: str, labels: Labels) -> T | None:
+def _begun(text: str, parse: Parse[T], asked: Asked) -> T | None:
     """The answer that a text begins, up to its last complete element; None if there is none."""
     begun = completed(text)
     # An object with other keys may have had another answer after the cut.
     if begun is None or (
         isinstance(begun, JsonObject)
-        and any(key != name and labels.place(key) is None for key in begun)
+        and any(key != asked.key and asked.labels.place(key) is None for key in begun)
     ):
         return None
     return parse(begun, False)
@@ -213,11 +238,9 @@ class Row(NamedTuple):
     """(key, value) of all other members of the row, except for remarks."""
 
 
-def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """``{"id": label, …}``, or ``{label: number}`` if numbers are read, as a row; else None.
-
-    ``word`` is the key of the number; None if an order is read.
-    """
+def row_of(value: Any, asked: Asked) -> Row | None:
+    """``{"id": label, …}`` as a row, or ``{label: number}`` if numbers are asked for; or None."""
+    labels, word = asked.labels, asked.word
     if not isinstance(value, JsonObject):
         return None
     key = next((name for name in ("id", "index") if name in value), None)
@@ -322,13 +345,13 @@ class JoinedRows(Value):
     """Successive rows, read as one array."""
 
 
-def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Value]:
+def join_rows(values: Values, asked: Asked) -> Iterator[Value]:
     """The values of a reply, with successive rows of different labels joined."""
     run: list[Value] = []
     seen: dict[str, None] = {}
     runs: list[tuple[list[Value], dict[str, None]]] = []
     for value in values.items:
-        row = row_of(value.value, labels, word) or _single_label(value.value, labels, word)
+        row = row_of(value.value, asked) or _single_label(value.value, asked)
         follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
         if run and (row is None or not follows):
             runs.append((run, seen))
@@ -348,17 +371,17 @@ def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Valu
             yield from run
 
 
-def _single_label(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """The row of an array of one label, if an order is read."""
-    if word is not None or labels.numeric or not isinstance(value, list) or len(value) != 1:
+def _single_label(value: Any, asked: Asked) -> Row | None:
+    """The row of an array of one label, if an order is asked for."""
+    if not asked.is_order or asked.labels.numeric or not isinstance(value, list) or len(value) != 1:
         return None
     return Row(value[0]) if isinstance(value[0], str) else None
 
 
-def string_lines(text: str, word: str | None) -> Iterator[Value]:
-    """The array of a reply of only JSON strings, one per line, if an order is read."""
+def string_lines(text: str, asked: Asked) -> Iterator[Value]:
+    """The array of a reply of only JSON strings, one per line, if an order is asked for."""
     lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
-    if word is not None or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
+    if not asked.is_order or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
         return
     try:
         labels = [json.loads(line) for line in lines]
@@ -395,6 +418,7 @@ _MAX_DEPTH = 3  # objects around an answer: the one that was asked for, and two 
 
 def score_pairs(value: Any, labels: Labels, word: str) -> Sequence[tuple[Any, Any]]:
     """(label, number) of a keyed object, a row or an array of rows, as in the reply."""
+    asked = numbers_asked(labels, word)
     misleading = _SCORE_WRAPPERS if word == "rank" else _RANK_WRAPPERS
     trusted = True  # whether numbers without a key are scores or ranks, as requested
     for _ in range(_MAX_DEPTH + 1):
@@ -404,7 +428,7 @@ def score_pairs(value: Any, labels: Labels, word: str) -> Sequence[tuple[Any, An
         if any(labels.place(key) is not None for key in value if not wrapped or key != "grades"):
             # With another answer beside it, it is ambiguous which one counts.
             return value.pairs if trusted and not wrapped else []
-        row = None if wrapped else row_of(value, labels, word)
+        row = None if wrapped else row_of(value, asked)
         if row is not None:
             return row.pairs
         key, value = _unwrap(value, "grades")
@@ -412,7 +436,7 @@ def score_pairs(value: Any, labels: Labels, word: str) -> Sequence[tuple[Any, An
     if not isinstance(value, list):
         return []
     rows = (
-        row_of(item, labels, word)
+        row_of(item, asked)
         for item in value
         if trusted or (isinstance(item, JsonObject) and word in item)
     )
@@ -435,10 +459,10 @@ def order_rows(value: Any, labels: Labels) -> list[Row]:
     # An array for each label. Numbers in brackets may be anything.
     if not labels.numeric and all(isinstance(item, list) and len(item) == 1 for item in value):
         value = [label for (label,) in value]
-    rows = []
+    rows, asked = [], order_asked(labels)
     for item in value:
         if isinstance(item, list | dict):
-            rows.append(row_of(item, labels, None) or Row(None))
+            rows.append(row_of(item, asked) or Row(None))
         else:
             rows.append(Row(item))
     return rows

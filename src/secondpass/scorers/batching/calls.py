@@ -19,11 +19,11 @@ Found: TypeAlias = list[tuple[int, Sequence[int], Any]]
 
 EARLY = 0.1
 """Share of its time before whose end a call fetches what was scored."""
-AHEAD = 3
+PARTS_AHEAD = 3
 """Parts of a call with a deadline or a target that are prepared before they are needed."""
 
 
-class Call:
+class BatchedCall:
     """A call without deadline and target. Its thread waits until all of its pairs are scored.
 
     Attributes:
@@ -73,10 +73,10 @@ class Call:
         return scored
 
 
-class TimedCall(Call):
+class TimedCall(BatchedCall):
     """A call with a deadline or a target. Its thread fetches scores on the way.
 
-    It prepares a few parts ahead. It is woken to add another part; for each score of its floor,
+    It prepares a few parts ahead. It is woken to add another part; for each score of its core,
     with which its ranking may end at once; and shortly before its time ends, when what was scored
     is used.
 
@@ -98,19 +98,22 @@ class TimedCall(Call):
 
     @property
     def ready(self) -> bool:
-        needs_parts = not self.is_added and self.running < AHEAD
+        needs_parts = not self.is_added and self.running < PARTS_AHEAD
         if super().ready or needs_parts:
             return True
         if not self.scored:
             return False
-        in_floor = self._fetched < self.claim.floor
-        return self.is_over or in_floor or time.monotonic() >= self._early
+        in_core = self._fetched < self.claim.core
+        return self.is_over or in_core or time.monotonic() >= self._early
 
     def latest(self, rank: int) -> float:
         return self.claim.latest(rank)
 
     def wait(self) -> None:
-        """Wait until it is woken, or shortly before its time ends."""
+        """Wait until it is woken, or shortly before its time ends.
+
+        From then on there is no limit, because every score wakes it.
+        """
         seconds = self._early - time.monotonic()
         with contextlib.suppress(Empty):
             received(self._progress, seconds if seconds > 0 else None)
@@ -129,7 +132,7 @@ class Part:
         ranks: of the pairs in their call, from 0.
     """
 
-    def __init__(self, call: Call, items: Sequence[Item], ranks: Sequence[int]) -> None:
+    def __init__(self, call: BatchedCall, items: Sequence[Item], ranks: Sequence[int]) -> None:
         self.call = call
         self.items = items
         self.ranks = ranks
@@ -157,7 +160,7 @@ class Entry(NamedTuple):
     rank: int
 
     @property
-    def call(self) -> Call:
+    def call(self) -> BatchedCall:
         return self.part.call
 
     @property
@@ -172,7 +175,7 @@ class Entry(NamedTuple):
         return self.part.call.latest(self.rank)
 
 
-def fail(calls: Iterable[Call], error: BaseException) -> None:
+def fail(calls: Iterable[BatchedCall], error: BaseException) -> None:
     """Raise an error in all of these calls."""
     for call in calls:
         call.error = error

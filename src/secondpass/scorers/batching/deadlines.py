@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from secondpass.concurrency.admission import RESERVE, Admission, Key
+from secondpass.concurrency.admission import RESERVE, Admission, Key, is_after_cores
 from secondpass.scorers.batching.calls import Entry, Part, TimedCall, fail
 from secondpass.scorers.batching.pace import TokenPace
 
-SHARE = 0.9
+_PAIR_TIME_SHARE = 0.9
 """Share of the time left that a pair may take by the rate so far, since rates vary."""
-PART = 0.4
+_BATCH_TIME_SHARE = 0.4
 """Share of the time left that one batch may take."""
-LARGEST = 4
+_PLANNED_BATCHES = 4
 """Batches that are planned together: sorted among more pairs, they need less padding."""
 
 _Next: TypeAlias = tuple[Key, int, TimedCall, Entry, Iterator[Entry]]
@@ -121,7 +121,7 @@ class Deadlines:
         left = first.latest - RESERVE - now
         # One is tried, or a single slow batch would prevent all further ones.
         needed = first.length * (rate or 0.0) if call.claim.begun else 0.0
-        if left > 0 and needed <= left * SHARE:
+        if left > 0 and needed <= left * _PAIR_TIME_SHARE:
             return True
         call.is_over = True
         for entry in self._waiting.pop(call).values():
@@ -131,7 +131,7 @@ class Deadlines:
     def _window(self, calls: Sequence[TimedCall], now: float, rate: float | None) -> list[Entry]:
         """The first pairs of all calls, as many as are planned together.
 
-        Floors fill batches of their own, so that longer pairs beyond do not delay them.
+        Cores fill batches of their own, so that longer pairs beyond do not delay them.
         """
         key = self.admission.key(now)
         heap: list[_Next] = []
@@ -141,14 +141,13 @@ class Deadlines:
             heap.append((key(call.claim, entry.rank), id(call), call, entry, pairs))
         heapq.heapify(heap)
         window: list[Entry] = []
-        tokens, most = 0, float(LARGEST * self._budget)
+        tokens, most = 0, float(_PLANNED_BATCHES * self._budget)
         while heap and tokens < most:
             place, number, call, entry, pairs = heap[0]
-            is_beyond_floor = place[0] > 0
-            if is_beyond_floor and tokens >= self._budget:
+            if tokens >= self._budget and is_after_cores(place):
                 break
             if not window and rate:  # one that waits for others may not be late for it
-                most = min(most, (entry.latest - now) * PART * self._threads / rate)
+                most = min(most, (entry.latest - now) * _BATCH_TIME_SHARE * self._threads / rate)
             window.append(entry)
             tokens += entry.length
             if following := next(pairs, None):
@@ -162,7 +161,7 @@ class Deadlines:
         self, window: Sequence[Entry], now: float, rate: float, threads: int
     ) -> Sequence[Entry]:
         """The batch with the first pair of a window, without pairs that it would make late."""
-        tokens = PART * (window[0].latest - RESERVE - now) / rate
+        tokens = _BATCH_TIME_SHARE * (window[0].latest - RESERVE - now) / rate
         budget = max(1, round(min(self._budget, tokens)))
         plan = self._plan([entry.length for entry in window], budget=budget, threads=threads)
         with_first = sorted(min(plan, key=min))  # the first pair has the lowest index

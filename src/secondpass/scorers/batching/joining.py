@@ -23,7 +23,16 @@ from secondpass.concurrency.admission import Admission, Claim
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.workers import Worker
 from secondpass.errors import OverloadedError
-from secondpass.scorers.batching.calls import AHEAD, Call, Entry, Found, Item, Part, TimedCall, fail
+from secondpass.scorers.batching.calls import (
+    PARTS_AHEAD,
+    BatchedCall,
+    Entry,
+    Found,
+    Item,
+    Part,
+    TimedCall,
+    fail,
+)
 from secondpass.scorers.batching.deadlines import Deadlines
 from secondpass.scorers.batching.pace import TokenPace
 from secondpass.scorers.batching.rounds import Rounds
@@ -70,7 +79,7 @@ class JoinedBatches:
         self._rounds = Rounds(threads, plan)
         self._deadlines = Deadlines(threads, plan, pace or TokenPace(), budget)
         self._turns = 0
-        self._calls: weakref.WeakSet[Call] = weakref.WeakSet()
+        self._calls: weakref.WeakSet[BatchedCall] = weakref.WeakSet()
         self._workers = Workers(threads, "secondpass-engine")
         """At least one is busy while a batch waits, unless no thread can be started."""
 
@@ -93,7 +102,7 @@ class JoinedBatches:
         Raises:
             BaseException: raised by a batch that has only pairs of this call.
         """
-        call = Call()
+        call = BatchedCall()
         try:
             self._calls.add(call)
             for batch in batches:
@@ -129,12 +138,12 @@ class JoinedBatches:
         rank = 0
         try:
             self._calls.add(call)
-            claim.holder = weakref.ref(call)
+            claim.reference = weakref.ref(call)
             with self._lock:
                 if not self.admission.enter(claim, pairs, time.monotonic()):
                     raise OverloadedError(self.admission.waiting_seconds)
             while not call.is_added or call.running or call.scored:
-                while not call.is_added and call.running < AHEAD:
+                while not call.is_added and call.running < PARTS_AHEAD:
                     part = None if call.is_over else next(parts, None)
                     if part is None:
                         call.is_added = True
@@ -152,7 +161,7 @@ class JoinedBatches:
             self._leave(call)
             self.admission.leave(claim)
 
-    def _leave(self, call: Call) -> None:
+    def _leave(self, call: BatchedCall) -> None:
         # Without the lock: garbage collection may end a call while the same thread holds it.
         call.left = True
         self._calls.discard(call)
@@ -167,11 +176,11 @@ class JoinedBatches:
             claim.begin([rank for rank, _ in ranked], time.monotonic())
         return scored
 
-    def _schedule_of(self, call: Call) -> _Schedule:
+    def _schedule_of(self, call: BatchedCall) -> _Schedule:
         """Where the pairs of a call wait."""
         return self._deadlines if isinstance(call, TimedCall) else self._rounds
 
-    def _add(self, call: Call, part: Part) -> None:
+    def _add(self, call: BatchedCall, part: Part) -> None:
         schedule = self._schedule_of(call)
         with self._lock:
             try:
@@ -182,7 +191,7 @@ class JoinedBatches:
                 schedule.drop([call])
                 raise
 
-    def _fetch(self, call: Call) -> Found:
+    def _fetch(self, call: BatchedCall) -> Found:
         """Wait for scores of a call. Without any worker, its batches run in this thread."""
         schedule = self._schedule_of(call)
         while True:

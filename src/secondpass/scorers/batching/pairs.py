@@ -1,4 +1,4 @@
-"""Scores pairs with a loaded model: batches, threads, deadlines and remembered scores."""
+"""Scores pairs with a loaded model: batches, threads and deadlines."""
 
 from __future__ import annotations
 
@@ -28,17 +28,21 @@ Scored = list[tuple[int, int, Any]]
 Prepare = Callable[[str, Sequence[str]], Sequence[Any]]
 """Prepares the pairs of a query and passages for a model."""
 
-_AHEAD = 32
+_PASSAGES_AHEAD = 32
 """Passages that are prepared together if there is a deadline or a target."""
 
 
 class PairModel(Protocol):
-    """A loaded cross-encoder. Safe for use from many threads.
+    """A loaded model of pairs. Safe for use from many threads.
 
     Properties: ``backend`` (``torch``, ``onnx`` or ``openvino``), ``precision`` in which it
     multiplies (such as ``float32``), ``threads`` (batches that run at a time), ``budget`` (padded
     tokens of a batch), and ``truncated`` (texts that were longer than the model reads when they
     were scored).
+
+    A cross-encoder has two more members, for what only cross-encoders are used for:
+    ``takes_instruction`` (whether :meth:`prepare` takes the keyword ``instruction``) and
+    ``knows(word)`` (whether its vocabulary knows a word, and not only its letters).
     """
 
     @property
@@ -58,8 +62,7 @@ class PairModel(Protocol):
     def prepare(self, query: str, passages: Sequence[str]) -> Sequence[Any]:
         """One object per pair, for :meth:`run`.
 
-        Each has a ``length`` in tokens, 0 if the score is known already. A model whose prompt has
-        the instruction of a call takes the keyword ``instruction``.
+        Each has a ``length`` in tokens, 0 if the score is known already.
         """
 
     def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
@@ -97,8 +100,7 @@ class PairEngine:
     def doubt(self) -> str | None:
         """Why the model is doubtful, by its scores of known answers; None if it is not.
 
-        They are computed once, in one forward pass. The model's ``knows(word)`` says whether its
-        vocabulary knows a word, and not only its letters.
+        They are computed once, in one forward pass.
 
         Raises:
             ModelLoadError: the model cannot score them, or ranks other passages first.
@@ -191,8 +193,8 @@ def _check(model: PairModel) -> tuple[str | None]:
         scores = iter(model.run(pairs))
         return [[next(scores) for _ in passages] for _, passages in requests]
 
-    asked: Any = model
-    return (doubt_of(score, asked.knows),)
+    cross_encoder: Any = model
+    return (doubt_of(score, cross_encoder.knows),)
 
 
 def doubt_of(
@@ -216,7 +218,7 @@ def _parts(
 ) -> Iterator[Sequence[Item]]:
     """Prepared pairs in the order of their ranks, in parts."""
     rank = 0
-    share = max(1, _AHEAD // max(1, len(lists)))
+    share = max(1, _PASSAGES_AHEAD // max(1, len(lists)))
     while any(rank < len(passages) for _, passages, _ in lists):
         if time.monotonic() >= claim.deadline:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from secondpass.scorers.batching.calls import Call, Entry, Part, fail
+from secondpass.scorers.batching.calls import BatchedCall, Entry, Part, fail
 
 
 class Rounds:
@@ -25,7 +25,7 @@ class Rounds:
     def __init__(self, threads: int, plan: Callable[..., Sequence[Sequence[int]]]) -> None:
         self._threads = threads
         self._plan = plan
-        self._waiting: dict[Call, deque[Part]] = {}
+        self._waiting: dict[BatchedCall, deque[Part]] = {}
         """Parts that are in no round yet, of the calls in the order in which they came."""
         self._round: deque[list[Entry]] = deque()
         """Batches of the round that were not begun."""
@@ -34,7 +34,7 @@ class Rounds:
         """Whether any pair waits."""
         return bool(self._round or self._waiting)
 
-    def __contains__(self, call: Call) -> bool:
+    def __contains__(self, call: BatchedCall) -> bool:
         """Whether a part of the call is in no round yet."""
         return call in self._waiting
 
@@ -42,7 +42,7 @@ class Rounds:
         """Let a part wait for the next round."""
         self._waiting.setdefault(part.call, deque()).append(part)
 
-    def drop(self, calls: Iterable[Call]) -> None:
+    def drop(self, calls: Iterable[BatchedCall]) -> None:
         """Forget the parts of calls that are in no round yet."""
         for call in calls:
             self._waiting.pop(call, None)
@@ -53,7 +53,7 @@ class Rounds:
         self.drop(calls)
         fail(calls, error)
 
-    def next_of(self, call: Call) -> list[Entry]:
+    def next_of(self, call: BatchedCall) -> list[Entry]:
         """The next part of a call, for its own thread."""
         return self._taken(call).entries()
 
@@ -85,7 +85,7 @@ class Rounds:
                 return
         self._round.extend(batches)
 
-    def _taken(self, call: Call) -> Part:
+    def _taken(self, call: BatchedCall) -> Part:
         parts = self._waiting[call]
         part = parts.popleft()
         if not parts:

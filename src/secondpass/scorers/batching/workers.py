@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -31,25 +32,19 @@ class Workers:
         """Whether a worker should run its job; see :meth:`submit`."""
         return worker in self._busy
 
-    def start(self, job: Callable[[Worker], None]) -> bool:
-        """Give a worker a job, unless all have one.
-
-        Returns:
-            False if none was idle and none could be started.
+    def start(self, job: Callable[[Worker], None]) -> None:
+        """Give a worker a job, unless all have one, or none is idle and none can be started.
 
         Raises:
-            RuntimeError: the process ends.
+            RuntimeError: the process ends, and a worker was idle.
         """
         if len(self._busy) >= self._count:
-            return True
+            return
         if self._idle:
             self.submit(self._idle.pop(), job)
-            return True
-        try:
+            return
+        with contextlib.suppress(RuntimeError):
             self.submit(Worker(self._name), job)
-        except RuntimeError:
-            return False
-        return True
 
     def submit(self, worker: Worker, job: Callable[[Worker], None]) -> None:
         """Give a worker a job. After an error it is not busy, even if its thread was started.

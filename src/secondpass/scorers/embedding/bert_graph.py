@@ -1,8 +1,8 @@
 """The graph of BERT, written so that onnxruntime and OpenVINO run it fast.
 
-The weights of embedding models come in files of few bits. They are expanded to float32, since their
-products are no faster in int8 on a CPU, or, if a runtime may quantize activations as well, rank
-differently (docs/evidence.md).
+Its weights are float32. Embedding models come in files of few bits, which ``minilm_graph`` and
+``e5_file`` expand: products in int8 are no faster on a CPU or, if a runtime may quantize
+activations as well, rank differently (docs/evidence.md).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from secondpass.scorers.embedding.encoder import DIMENSIONS
-from secondpass.scorers.embedding.similarity import Match, Text, cosines
+from secondpass.scorers.embedding.similarity import Match, Text, products_in_blocks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,8 @@ VERSION = 1
 
 _HEADER = struct.Struct("<BBHHHIf")
 _CHECKED = 12
-"""Where the part of a record begins that its checksum covers, with the eight bytes before it."""
+"""Where the second part of a record begins that its checksum covers. The first are bytes 0 to 7;
+between the two is the checksum."""
 _TRUNCATED = 1
 
 _STEP = 0.9957
@@ -249,7 +250,7 @@ def _products(query: _PackedQuery, records: Sequence[Record]) -> NDArray[np.floa
     for plane in range(_NUMBERS_PER_BYTE):
         numbers = ((codes >> (2 * plane)) & 3).astype(np.float32)
         part = query.tokens[:, plane * _BYTES : (plane + 1) * _BYTES]
-        sums = sums + 2 * cosines(numbers, part)
+        sums = sums + 2 * products_in_blocks(numbers, part)
     scales = np.concatenate([record.scales for record in records]).astype(np.float32)
     products: NDArray[np.float32] = sums * scales[:, None] * query.scales[None, :]
     return products

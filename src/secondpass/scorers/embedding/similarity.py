@@ -144,7 +144,9 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    by_sentence = np.maximum.reduceat(cosines(passage.tokens, query.tokens), passage.first, axis=0)
+    by_sentence = np.maximum.reduceat(
+        products_in_blocks(passage.tokens, query.tokens), passage.first, axis=0
+    )
     scores = (by_sentence @ query.weights).tolist()
     pieces = [
         (*span, score) for span, score in zip(passage.sentences, scores, strict=False)
@@ -154,7 +156,9 @@ def match(query: Text, passage: Text) -> Match:
     return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, pieces)
 
 
-def cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def products_in_blocks(
+    rows: NDArray[np.float32], others: NDArray[np.float32]
+) -> NDArray[np.float32]:
     """The product of each row with each of the others, shape (rows, others)."""
     import numpy as np
 

@@ -174,7 +174,8 @@ class Part:
         each: whether it is repeated for each passage of a list.
         at_most: the largest share of the tokens that the model reads; more are cut off.
         room: how often its tokens are added to the limit: 0 if they count as others do, 1 if they
-            come on top.
+            come on top, 2 if the authors' code adds them to the limit and then on top of it, so
+            that texts have as much more.
         type: the token type of its tokens. Needed of each part if the model tells texts by them, as
             BERT and ELECTRA do; special tokens have that of the part beside them.
     """
@@ -565,7 +566,7 @@ class Family:
 
     @property
     def needs_torch(self) -> bool:
-        """Whether no file of a classifier computes its scores of pairs as they are."""
+        """Whether an exported file is not enough, so that torch must run the model."""
         return self.run is None or self.run.model != "CrossEncoder"
 
     def native(self, facts: ModelFacts) -> str | None:

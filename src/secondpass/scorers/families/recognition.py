@@ -110,7 +110,7 @@ def recognise(
 
 
 def torch_only(model: str, facts: ModelFacts) -> str | None:
-    """Why a model is none that a file of its classifier runs on pairs as they are; None if it is.
+    """Why an exported file is not enough, so that torch must run the model; None if one is.
 
     Such a file may hold what the author's code computes, but not what the model reads.
     """

@@ -60,8 +60,9 @@ class HubModel:
         return sorted((*folder.glob("*"), *folder.glob("*/*"))) if self.is_local else []
 
     def is_offline(self) -> bool:
-        """Whether the hub need not or cannot be contacted, or the cache has to do.
+        """Whether loaders are told to stay offline: the cache has to do, or the hub has no answer.
 
+        For a folder it is the setting ``local_files_only`` alone, since loaders find all in it.
         Loaders try again for up to ten minutes where the hub is overloaded or does not answer. So
         it is asked first, once for each of the two services that they use. If it refuses a model
         that is not in the cache, that is a ModelLoadError.

@@ -40,6 +40,23 @@ _POOLING = {
 }
 _CHANGES = ("rope_scaling", "sliding_window", "head_dim", "quantization_config")
 """Settings in config.json that change what transformers computes."""
+_SIZES = (
+    "num_attention_heads",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "max_position_embeddings",
+    "vocab_size",
+)
+"""Names in config.json."""
+_WORDS = "embeddings.tok_embeddings.weight"
+_THETAS = {
+    "full_attention": ("global_rope_theta", 160_000.0),
+    "sliding_attention": ("local_rope_theta", 10_000.0),
+}
+"""Older names of the positions' bases, and their defaults."""
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+"""Types of safetensors as numpy reads them."""
 
 
 def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> bytes:
@@ -76,16 +93,16 @@ def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> byt
     _check_reading(read("sentence_bert_config.json") or {}, graph.longest)
     _check_tokens(read("tokenizer.json") or {}, config, graph.words)
     state, width = graph.encoded(), graph.width
-    for kind, folder, its in zip(kinds[2:], folders[2:], settings[1:], strict=True):
+    for kind, folder, options in zip(kinds[2:], folders[2:], settings[1:], strict=True):
         tensors = _tensors(find, folder)
         try:
             if kind == "Dense":
                 output = "scores" if folder == folders[-1] else "sentence_embedding"
-                state, width = graph.dense(state, its, tensors, width, output)
-            elif its != {"dimension": width} or {*tensors} - {"norm.weight", "norm.bias"}:
+                state, width = graph.dense(state, options, tensors, width, output)
+            elif options != {"dimension": width} or {*tensors} - {"norm.weight", "norm.bias"}:
                 raise ValueError
             else:
-                weights = [_weight(tensors, f"norm.{it}", (width,)) for it in ("weight", "bias")]
+                weights = [_weight(tensors, f"norm.{key}", (width,)) for key in ("weight", "bias")]
                 state = graph.normalization(state, weights, 1e-5)
         except ValueError:
             raise ValueError(f"has another form of the module {folder}") from None
@@ -108,15 +125,17 @@ def _check_form(
         raise ValueError("was not saved as a CrossEncoder")
     if find("adapter_config.json") is not None:
         raise ValueError("has an adapter")
-    if not all(isinstance(it, Mapping) and isinstance(it.get("path"), str) for it in modules):
+    if not all(
+        isinstance(module, Mapping) and isinstance(module.get("path"), str) for module in modules
+    ):
         raise ValueError("has modules without a path")
 
 
-def _check_reading(its: Mapping[str, Any], longest: int) -> None:
+def _check_reading(options: Mapping[str, Any], longest: int) -> None:
     """Check that ``sentence_bert_config.json`` has the encoder read texts as the graph does."""
     used = {
         key: value
-        for key, value in its.items()
+        for key, value in options.items()
         if value is not None and value is not False and value != {}
     }
     name = used.pop("module_output_name", None)
@@ -125,7 +144,7 @@ def _check_reading(its: Mapping[str, Any], longest: int) -> None:
         (reads, name) not in ((_READS, _NAME_OF_STATE), (None, _NAME_OF_STATE), (None, None))
     ):
         raise ValueError("does not read the state of its encoder")
-    if not its or {*used} - _HARMLESS:
+    if not options or {*used} - _HARMLESS:
         names = ", ".join(sorted({*used} - _HARMLESS)) or "none"
         raise ValueError(f"has settings of its own for its encoder: {names}")
     length = used.get("max_seq_length", 1)
@@ -169,8 +188,8 @@ class _Graph(GraphWriter):
             raise ValueError("has sizes that do not fit its heads")
         if config.get("hidden_activation", "gelu") != "gelu":
             raise ValueError("has another activation")
-        if set_ := [name for name in _CHANGES if config.get(name) is not None]:
-            raise ValueError(f"sets {', '.join(set_)} in its config.json")
+        if changes := [name for name in _CHANGES if config.get(name) is not None]:
+            raise ValueError(f"sets {', '.join(changes)} in its config.json")
         biases = [config.get(f"{part}_bias", False) for part in ("norm", "attention", "mlp")]
         if not all(isinstance(bias, bool) for bias in biases):
             raise ValueError("has biases that its config.json does not name")
@@ -265,7 +284,7 @@ class _Graph(GraphWriter):
         import numpy as np
 
         every = self.config.get("rope_parameters") or {}
-        if not all(isinstance(its, Mapping) for its in every.values()):
+        if not all(isinstance(value, Mapping) for value in every.values()):
             raise ValueError("has scaled positions")
         rope = every.get(kind, {})
         older, default = _THETAS[kind]
@@ -296,23 +315,24 @@ class _Graph(GraphWriter):
     def dense(
         self,
         state: str,
-        its: Mapping[str, Any],
+        options: Mapping[str, Any],
         tensors: Mapping[str, NDArray[Any]],
         width: int,
         output: str,
     ) -> tuple[str, int]:
         """A module of the class Dense, and the size of its output; ValueError for another form."""
-        bias, outputs = its.get("bias", True), its.get("out_features")
-        activation = its.get("activation_function")
+        bias, outputs = options.get("bias", True), options.get("out_features")
+        activation = options.get("activation_function")
         if (
             activation not in _ACTIVATIONS
-            or its.get("use_residual")
-            or its.get("module_input_name") != "sentence_embedding"
-            or its.get("module_output_name") != output
-            or its.get("in_features") != width
+            or options.get("use_residual")
+            or options.get("module_input_name") != "sentence_embedding"
+            or options.get("module_output_name") != output
+            or options.get("in_features") != width
             or not isinstance(outputs, int)
             or not isinstance(bias, bool)
-            or {*tensors} - {"linear.weight", *["linear.bias"] * bias}
+            or {*tensors} - {"linear.weight", "linear.bias"}
+            or ("linear.bias" in tensors and not bias)
         ):
             raise ValueError
         state = self._linear("linear", state, (outputs, width), tensors, bias=bias)
@@ -365,22 +385,6 @@ def _whole(config: Mapping[str, Any], name: str, default: int) -> int:
     return value
 
 
-_SIZES = (
-    "num_attention_heads",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "max_position_embeddings",
-    "vocab_size",
-)
-_WORDS = "embeddings.tok_embeddings.weight"
-_THETAS = {
-    "full_attention": ("global_rope_theta", 160_000.0),
-    "sliding_attention": ("local_rope_theta", 10_000.0),
-}
-"""Older names of the positions' bases, and their defaults."""
-
-
 def _tensors(find: Callable[[str], Path | None], folder: str) -> dict[str, NDArray[np.float32]]:
     """The weights of a module, from ``model.safetensors`` in its folder."""
     import numpy as np
@@ -394,19 +398,16 @@ def _tensors(find: Callable[[str], Path | None], folder: str) -> dict[str, NDArr
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(min(size, path.stat().st_size)))
             header.pop("__metadata__", None)
-            large = sum(4 * math.prod(its["shape"]) for its in header.values()) > _LARGEST
+            large = sum(4 * math.prod(entry["shape"]) for entry in header.values()) > _LARGEST
             data = b"" if large else file.read()
-        for name, its in () if large else header.items():
-            first, last = its["data_offsets"]
-            numbers = np.frombuffer(data[first:last], _DTYPES[its["dtype"]])
-            if its["dtype"] == "BF16":  # the upper half of a float32
+        for name, entry in () if large else header.items():
+            first, last = entry["data_offsets"]
+            numbers = np.frombuffer(data[first:last], _DTYPES[entry["dtype"]])
+            if entry["dtype"] == "BF16":  # the upper half of a float32
                 numbers = (numbers.astype("<u4") << 16).view("<f4")
-            tensors[name] = numbers.astype(np.float32).reshape(its["shape"])
+            tensors[name] = numbers.astype(np.float32).reshape(entry["shape"])
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError("has weights that cannot be read without torch") from None
     if large:
         raise ValueError("is too large for a graph in memory")
     return tensors
-
-
-_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}

@@ -22,6 +22,20 @@ FLOAT = _NUMBERS["float32"]
 _IR_VERSION, _OPSET = 8, 17
 _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 7
 """Types of attributes."""
+
+# Numbers of fields in the messages of onnx.proto.
+_MODEL_IR_VERSION, _MODEL_GRAPH, _MODEL_OPSET = 1, 7, 8
+_OPSET_DOMAIN, _OPSET_VERSION = 1, 2
+_GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
+_NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR, _NODE_ATTRIBUTE = 1, 2, 4, 5
+_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS, _ATTRIBUTE_TYPE = 1, 2, 3, 8, 20
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 8, 9
+_VALUE_NAME, _VALUE_TYPE, _TYPE_TENSOR = 1, 2, 1
+_ELEMENT, _SHAPE, _SHAPE_SIZE = 1, 2, 1
+_SIZE_NUMBER, _SIZE_NAME = 1, 2
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""Kinds of values of protocol buffers."""
 Attribute: TypeAlias = float | int | Sequence[int]
 
 
@@ -44,15 +58,16 @@ MASKED = -10_000.0
 
 def read_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     """The initializers by name, as views of the data: an ONNX model that is known to be whole."""
-    [graph] = _fields(memoryview(data))[7]
-    return dict(_tensor(_fields(tensor)) for tensor in _fields(graph)[5])
+    [graph] = _fields(memoryview(data))[_MODEL_GRAPH]
+    return dict(_tensor(_fields(tensor)) for tensor in _fields(graph)[_GRAPH_INITIALIZER])
 
 
 def _tensor(fields: Mapping[int, list[Any]]) -> tuple[str, NDArray[Any]]:
     import numpy as np
 
-    [kind], [name], [raw] = fields[2], fields[8], fields[9]
-    return str(name, "utf-8"), np.frombuffer(raw, _TYPES[kind]).reshape(fields.get(1, []))
+    [kind], [name], [raw] = fields[_TENSOR_TYPE], fields[_TENSOR_NAME], fields[_TENSOR_RAW]
+    shape = fields.get(_TENSOR_DIMS, [])
+    return str(name, "utf-8"), np.frombuffer(raw, _TYPES[kind]).reshape(shape)
 
 
 def _fields(message: memoryview) -> dict[int, list[Any]]:
@@ -63,17 +78,20 @@ def _fields(message: memoryview) -> dict[int, list[Any]]:
         key, position = _varint(message, position)
         kind = key & 7
         value: Any
-        if kind == 0:
+        if kind == _VARINT:
             value, position = _varint(message, position)
         else:
-            size, position = _varint(message, position) if kind == 2 else (_SIZES[kind], position)
+            if kind == _BYTES:
+                size, position = _varint(message, position)
+            else:
+                size = _SIZES[kind]
             value = message[position : position + size]
             position += size
         fields.setdefault(key >> 3, []).append(value)
     return fields
 
 
-_SIZES = {1: 8, 5: 4}
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
 """Bytes of the kinds of values that do not name their size."""
 
 
@@ -111,11 +129,12 @@ class GraphWriter:
         import numpy as np
 
         name = self._new_name()
-        dims = b"".join(_field(1, size) for size in array.shape)
-        kind = _field(2, _NUMBERS[array.dtype.name])
-        description = dims + kind + _field(8, name.encode()) + _start(9, array.nbytes)
+        dims = b"".join(_field(_TENSOR_DIMS, size) for size in array.shape)
+        kind = _field(_TENSOR_TYPE, _NUMBERS[array.dtype.name])
+        named = _field(_TENSOR_NAME, name.encode())
+        description = dims + kind + named + _start(_TENSOR_RAW, array.nbytes)
         self._tensors += [
-            _start(5, len(description) + array.nbytes),
+            _start(_GRAPH_INITIALIZER, len(description) + array.nbytes),
             description,
             np.ascontiguousarray(array).data.cast("B"),
         ]
@@ -136,10 +155,10 @@ class GraphWriter:
     def node(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
         """Add a node with one output."""
         name = self._new_name()
-        parts = [_field(1, input_name.encode()) for input_name in inputs]
-        parts += [_field(2, name.encode()), _field(4, operator.encode())]
-        parts += [_field(5, _attribute(key, value)) for key, value in attributes.items()]
-        self._nodes.append(_field(1, b"".join(parts)))
+        parts = [_field(_NODE_INPUT, input_name.encode()) for input_name in inputs]
+        parts += [_field(_NODE_OUTPUT, name.encode()), _field(_NODE_OPERATOR, operator.encode())]
+        parts += [_field(_NODE_ATTRIBUTE, _attribute(*item)) for item in attributes.items()]
+        self._nodes.append(_field(_GRAPH_NODE, b"".join(parts)))
         return name
 
     @cached_property
@@ -186,12 +205,17 @@ class GraphWriter:
 
     def model(self, output: str, shape: Sequence[int | str]) -> bytes:
         """The model whose output is that value, float32 of the shape."""
-        values = [_field(11, _value(each)) for each in self._inputs]
-        values.append(_field(12, _value(Value(output, "float32", shape))))
-        graph = [*self._nodes, _field(2, b"graph"), *self._tensors, *values]
-        opset = _field(1, b"") + _field(2, _OPSET)
-        size = sum(len(part) for part in graph)
-        return b"".join([_field(1, _IR_VERSION), _start(7, size), *graph, _field(8, opset)])
+        values = [_field(_GRAPH_INPUT, _value(each)) for each in self._inputs]
+        values.append(_field(_GRAPH_OUTPUT, _value(Value(output, "float32", shape))))
+        graph = [*self._nodes, _field(_GRAPH_NAME, b"graph"), *self._tensors, *values]
+        opset = _field(_OPSET_DOMAIN, b"") + _field(_OPSET_VERSION, _OPSET)
+        model = [
+            _field(_MODEL_IR_VERSION, _IR_VERSION),
+            _start(_MODEL_GRAPH, sum(map(len, graph))),
+            *graph,
+            _field(_MODEL_OPSET, opset),
+        ]
+        return b"".join(model)
 
     def _new_name(self) -> str:
         self._count += 1
@@ -199,35 +223,38 @@ class GraphWriter:
 
 
 def _attribute(name: str, value: Attribute) -> bytes:
-    content = _field(1, name.encode())
     if isinstance(value, float):
-        number = _bytes_of(2 << 3 | 5) + struct.pack("<f", value)
-        return content + number + _field(20, _FLOAT_ATTRIBUTE)
-    if isinstance(value, int):
-        return content + _field(3, value) + _field(20, _INT_ATTRIBUTE)
-    return content + b"".join(_field(8, item) for item in value) + _field(20, _INTS_ATTRIBUTE)
+        number = _bytes_of(_ATTRIBUTE_FLOAT << 3 | _FIXED32) + struct.pack("<f", value)
+        kind = _FLOAT_ATTRIBUTE
+    elif isinstance(value, int):
+        number, kind = _field(_ATTRIBUTE_INT, value), _INT_ATTRIBUTE
+    else:
+        number = b"".join(_field(_ATTRIBUTE_INTS, item) for item in value)
+        kind = _INTS_ATTRIBUTE
+    return _field(_ATTRIBUTE_NAME, name.encode()) + number + _field(_ATTRIBUTE_TYPE, kind)
 
 
 def _value(value: Value) -> bytes:
     """Name and type of an input or output."""
     name, kind, shape = value
-    sizes = b"".join(
-        _field(1, _field(1, size) if isinstance(size, int) else _field(2, size.encode()))
+    sizes = [
+        _field(_SIZE_NUMBER, size) if isinstance(size, int) else _field(_SIZE_NAME, size.encode())
         for size in shape
-    )
-    tensor = _field(1, _NUMBERS[kind]) + _field(2, sizes)
-    return _field(1, name.encode()) + _field(2, _field(1, tensor))
+    ]
+    in_shape = b"".join(_field(_SHAPE_SIZE, size) for size in sizes)
+    tensor = _field(_ELEMENT, _NUMBERS[kind]) + _field(_SHAPE, in_shape)
+    return _field(_VALUE_NAME, name.encode()) + _field(_VALUE_TYPE, _field(_TYPE_TENSOR, tensor))
 
 
 def _field(number: int, value: int | bytes) -> bytes:
     if isinstance(value, int):
-        return _bytes_of(number << 3) + _bytes_of(value & (1 << 64) - 1)
+        return _bytes_of(number << 3 | _VARINT) + _bytes_of(value & (1 << 64) - 1)
     return _start(number, len(value)) + value
 
 
 def _start(number: int, size: int) -> bytes:
     """What stands before a field of that many bytes."""
-    return _bytes_of(number << 3 | 2) + _bytes_of(size)
+    return _bytes_of(number << 3 | _BYTES) + _bytes_of(size)
 
 
 def _bytes_of(value: int) -> bytes:

@@ -7,16 +7,14 @@ model is refused: its scores would be noise, and different in each process.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.checks.padding import Score, padding_fault
 from secondpass.scorers.checks.sizes import check_own_words, check_size, skipped_positions
 from secondpass.scorers.hub.facts import ModelFacts
+from secondpass.scorers.torch.loading import Loading, observed_loading
 from secondpass.scorers.torch.texts import ids_of
 from secondpass.settings import counted
 
@@ -75,7 +73,7 @@ def load_checked(
                 "or of another package; trust_remote_code runs it"
             )
     try:
-        with _observer.observed() as loadings:
+        with observed_loading() as loadings:
             model = construct()
     except RuntimeError as error:
         # Of a module of sentence-transformers; its first line does not name the weights.
@@ -111,7 +109,7 @@ _OF_LAYER = re.compile(r"(^|\.)(?:layers?|h|blocks?)\.(\d+)\.")
 
 
 def _check_unexpected(
-    name: str, facts: ModelFacts | None, loadings: Sequence[_Loading], reads: Sequence[str]
+    name: str, facts: ModelFacts | None, loadings: Sequence[Loading], reads: Sequence[str]
 ) -> None:
     """Check that the class of a model computes all of its checkpoint.
 
@@ -324,92 +322,7 @@ def _listed(keys: Sequence[str]) -> str:
     )
 
 
-# ---------------------------------------------------------------------- what was loaded
-
-
-class _Loading(NamedTuple):
-    """One call of ``from_pretrained``: the model, and the names of its weights."""
-
-    model: Any
-    missing: list[str]
-    mismatched: list[str]
-    unexpected: list[str]
-
-
-class _Observer:
-    """Learns what transformers loads in a thread.
-
-    ``from_pretrained`` tells it with ``output_loading_info``, in all versions. As
-    sentence-transformers calls it several levels down and has no such argument, it is wrapped
-    meanwhile. Calls of other threads pass through, one after the other: while transformers loads
-    a model, it replaces functions of its classes and of torch, and torch's default type. Of two
-    loads at once the second may put back those of the first, and no later model had tied weights.
-    """
-
-    def __init__(self) -> None:
-        self._lock = fork_lock()
-        self._turn = fork_lock()
-        self._threads = threading.local()
-        self._observing = 0
-        self._original: Any = None
-
-    @contextmanager
-    def observed(self) -> Iterator[list[_Loading]]:
-        """What this thread loads in the meantime."""
-        from transformers import PreTrainedModel
-
-        with self._lock:
-            if not self._observing:
-                self._original = PreTrainedModel.__dict__["from_pretrained"]
-                wrapper = self._wrapper(self._original.__func__)
-                setattr(PreTrainedModel, "from_pretrained", classmethod(wrapper))  # noqa: B010
-            self._observing += 1
-        loadings: list[_Loading] = []
-        self._threads.loadings = loadings
-        try:
-            yield loadings
-        finally:
-            self._threads.loadings = None
-            with self._lock:
-                self._observing -= 1
-                if not self._observing:
-                    setattr(PreTrainedModel, "from_pretrained", self._original)  # noqa: B010
-
-    def _wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def from_pretrained(cls: Any, *args: Any, **settings: Any) -> Any:
-            loadings = getattr(self._threads, "loadings", None)
-            if loadings is None:
-                with self._turn:
-                    return original(cls, *args, **settings)
-            asked = settings.pop("output_loading_info", False)
-            # Otherwise transformers raises an error that names no weight.
-            settings["ignore_mismatched_sizes"] = True
-            with self._turn:
-                model, info = original(cls, *args, output_loading_info=True, **settings)
-            loadings.append(_loading(model, info, settings.get("config")))
-            return (model, info) if asked else model
-
-        return from_pretrained
-
-
-_observer = _Observer()
-
-
-def _loading(model: Any, info: Mapping[str, Any], config: Any) -> _Loading:
-    missing = list(info["missing_keys"])
-    unexpected = sorted(info["unexpected_keys"])
-    if getattr(model, "_hf_peft_config_loaded", False):
-        # These are keys of the adapter alone; a head that its base lacks must be in it.
-        names = [name for name, _ in model.named_parameters()]
-        known = getattr(config, "architectures", None) or ()
-        if type(model).__name__ not in known and not any(".modules_to_save." in it for it in names):
-            missing.append("trained head")
-        unexpected = []
-    mismatched = sorted(key for key, *_ in info["mismatched_keys"])
-    return _Loading(model, missing, mismatched, unexpected)
-
-
-def _are_needed(model: M, loadings: Sequence[_Loading], score: Callable[[M], Tensor]) -> bool:
+def _are_needed(model: M, loadings: Sequence[Loading], score: Callable[[M], Tensor]) -> bool:
     """Whether a score depends on a missing weight: whether other numbers there change it."""
     import torch
 

@@ -37,7 +37,13 @@ class LlamaIndexLLM(FrameworkLLM):
         structured: whether to use function calling if the LLM supports it.
     """
 
-    def __init__(self, llm: LLM, timeout: float = 60.0, *, structured: bool = True) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        timeout: float = FrameworkLLM.default_timeout,
+        *,
+        structured: bool = True,
+    ) -> None:
         super().__init__(timeout)
         self.llm = llm
         self.structured = self._structured_at_first = structured

@@ -18,7 +18,9 @@ class ChatGeneratorLLM(FrameworkLLM):
     client belongs to, `run` is called in a thread.
     """
 
-    def __init__(self, chat_generator: ChatGenerator, timeout: float = 60.0) -> None:
+    def __init__(
+        self, chat_generator: ChatGenerator, timeout: float = FrameworkLLM.default_timeout
+    ) -> None:
         """Create a ChatGeneratorLLM.
 
         :param chat_generator:

@@ -48,14 +48,16 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         problems.append(Problem(("chat_generator",), message))
     if problems:
         raise ConfigurationError(problems)
+    key, variables = _token(values["token"])
     return parameters.overrides(
         {
             **values,
             "scale_score": _ACTIVATIONS.get(values["scale_score"]),
             "meta_fields_to_embed": _fields(values["meta_fields_to_embed"]),
             "device": _device(values["device"]),
-            "token": _token(values["token"]),
-        }
+            "token": key,
+        },
+        {} if variables is None else {"token": variables},
     )
 
 
@@ -104,18 +106,18 @@ def _device(device: ComponentDevice | None) -> str | None:
     return device.to_torch_str()
 
 
-def _token(token: Secret | None) -> list[str] | str | None:
-    """The names of a token's variables, or the token itself.
+def _token(token: Secret | None) -> tuple[str | None, list[str] | None]:
+    """The text of a token, or the names of its variables; None for the other.
 
     Variables are read when a model is loaded or called, so they need not be set here.
     """
     if token is None:
-        return None
+        return None, None
     if not isinstance(token, Secret):
         message = "give a Secret, such as Secret.from_env_var('NAME')"
         raise ConfigurationError([Problem(("token",), message)])
     if token.type is not SecretType.ENV_VAR:
-        return str(token.resolve_value())
+        return str(token.resolve_value()), None
     saved = token.to_dict()
     names: list[str] = saved["env_vars"]
-    return names if saved["strict"] else OptionalVariables(names)
+    return None, names if saved["strict"] else OptionalVariables(names)

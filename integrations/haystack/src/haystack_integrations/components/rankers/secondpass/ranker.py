@@ -24,7 +24,7 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     overrides_of,
     plain_types,
 )
-from secondpass import Candidate, ConfigurationError, InputError, Ranking, Reranker
+from secondpass import Candidate, ConfigurationError, InputError, Problem, Ranking, Reranker
 from secondpass.adapters import (
     Parameters,
     Shortened,
@@ -226,6 +226,9 @@ class SecondPassRanker:
             self.meta_prefix = meta_prefix
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
+        except InputError as error:  # of a parameter that is also an argument of a run
+            name, _, message = str(error).partition(": ")
+            raise ConfigurationError([Problem((name,), message)], "SecondPassRanker") from None
         self._life = LifeCycle(self._reranker, llm)
 
     def __setattr__(self, name: str, value: Any) -> None:
