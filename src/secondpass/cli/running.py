@@ -144,7 +144,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _as_setting(option: str, options: Sequence[str]) -> str:
-    """``; …`` for an option that is a setting of a configuration, or another tool's; empty for any other."""
+    """``; …`` for an option that is a setting of a configuration or another tool's; empty without."""
     from secondpass.reranker import SECTIONS, Reranker
 
     name = option.lstrip("-").replace("-", "_")
