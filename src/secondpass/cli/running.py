@@ -144,7 +144,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _as_setting(option: str, options: Sequence[str]) -> str:
-    """``; …`` for an option that is a setting of a configuration or another tool's; empty without."""
+    """``; …`` for an option that is a setting, or another tool's; empty without one."""
     from secondpass.reranker import SECTIONS, Reranker
 
     name = option.lstrip("-").replace("-", "_")
