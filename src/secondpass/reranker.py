@@ -154,6 +154,8 @@ class Reranker:
         width = self.limits.concurrency
         self._gate = shared if shared is not None and shared.width == width else Gate(width)
 
+    _EXAMPLES = MappingProxyType({"method": "embedded"})
+
     @staticmethod
     def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
         from secondpass.settings import parameter_hints  # for errors only

@@ -16,6 +16,7 @@ from secondpass.ranking.rendering import well_formed
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.reading import by_judged_id
 from secondpass_evaluation.report import markdown, page
+from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import ComparisonData, Result, percentiles
 from secondpass_evaluation.writing import write_qrels, write_run
 
@@ -41,6 +42,12 @@ class Comparison(ComparisonData):
         corrected: means and differences corrected by a person's judgements, where a person has
             judged enough of the queries that a model has judged.
     """
+
+    @property
+    def verdict(self) -> str:
+        """Whether reranking helps, with the figures, in a few sentences, as in the reports."""
+        found = verdict(self)
+        return f"{found.answer} {found.because}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except runs, as plain values for JSON."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.settings import counted
+from secondpass.settings import counted, suggestion
 from secondpass.settings.keys import with_hidden_keys
 from secondpass.types import changed_fields
 from secondpass_evaluation.judging.inference import CorrectedResult
@@ -269,7 +269,13 @@ class ComparisonData:
         return self.baseline or result.first_stage
 
     def means(self, measure: str) -> dict[str, float]:
-        """Name of each measured system -> mean of a measure."""
+        """Name of each measured system -> mean of a measure.
+
+        Raises:
+            KeyError: the measure was not measured; the message names those that were.
+        """
+        if measure not in self.measures and self.ran:
+            raise KeyError(f"no measure is named {measure!r}{suggestion(measure, self.measures)}")
         return {
             result.name: result.evaluation.mean[measure]
             for result in self.ran
@@ -291,11 +297,16 @@ class ComparisonData:
         }
 
     def __getitem__(self, name: str) -> Result:
-        """The system of this name."""
+        """The system of this name.
+
+        Raises:
+            KeyError: there is none; the message names those that there are.
+        """
         for result in self.results:
             if result.name == name:
                 return result
-        raise KeyError(name)
+        names = [result.name for result in self.results]
+        raise KeyError(f"no system is named {name!r}{suggestion(name, names)}")
 
     @property
     def ran(self) -> tuple[Result, ...]:

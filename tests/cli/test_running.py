@@ -33,6 +33,40 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
         ("rerank --quiet=3", "--quiet: takes no value"),
         ("rerank --topk 3", "--topk: no such option; did you mean --top-k?"),
         ("rerank --zzz", "--zzz: no such option (see --help)"),
+        (
+            "query hi --mode vectors",
+            "--mode: no such option; did you mean --vector, --lexical or --hybrid?",
+        ),
+        (
+            "rerank --model BAAI/bge-reranker-base",
+            "--model: no such option; write --set method.type=cross_encoder --set method.model=…",
+        ),
+        (
+            "rerank --rerank-model m",
+            "--rerank-model: no such option; write --set method.type=cross_encoder --set "
+            "method.model=…",
+        ),
+        ("rerankk", "rerankk: no such command; did you mean rerank?"),
+        ("zzz", "zzz: no such command (see --help)"),
+        ("--vers", "--vers: no such option; did you mean --version?"),
+        ("config shw x", "shw: no such command; did you mean show?"),
+        (
+            "config rerank.yaml",
+            "rerank.yaml: no such command; write config show rerank.yaml or config validate "
+            "rerank.yaml",
+        ),
+        ("pack --budget many", "--budget: no such option; did you mean --tokens?"),
+        ("rerank --top-n 3", "--top-n: no such option; did you mean --top-k?"),
+        ("rerank --k 3", "--k: no such option; did you mean --top-k?"),
+        ("rerank --threshold 3", "--threshold: no such option; write --set floor=…"),
+        ("rerank --floor 3", "--floor: no such option; write --set floor=…"),
+        ("rerank --deadline 2", "--deadline: no such option; write --set limits.deadline=…"),
+        (
+            "rerank --device cpu",
+            "--device: no such option; write --set method.type=cross_encoder --set method.device=…",
+        ),
+        ("rerank --verbose", "--verbose: no such option; leave it out; the result has a report"),
+        ("query hi --model m", "--model: no such option; did you mean --rerank-model?"),
         ("query hi --mode vector", "--mode: no such option; did you mean --vector?"),
         ("query hi --mode=vector", "--mode: no such option; did you mean --vector?"),
         ("drift", "missing A, such as secondpass drift monitoring --after 2026-11-15.."),

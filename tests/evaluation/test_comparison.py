@@ -166,3 +166,22 @@ def test_a_models_judgements_are_marked():
     assert record["judged_by"]["people"] == 1
     assert "order" not in record["judged_by"]
     assert record["corrected"] == []
+
+
+def test_the_verdict_is_that_of_the_report():
+    comparison = compared()
+    report = comparison.to_markdown()
+    assert comparison.verdict
+    answer = comparison.verdict.partition(". ")[0]
+    assert answer.rstrip(".") in report
+
+
+def test_an_unknown_system_or_measure_is_named_with_the_known_ones():
+    comparison = compared()
+    name = comparison.results[0].name
+    with pytest.raises(KeyError, match=f"no system is named 'zzz'; known are: .*{name}"):
+        comparison["zzz"]
+    with pytest.raises(KeyError, match=f"did you mean '{name}'"):
+        comparison[f"{name}x"]
+    with pytest.raises(KeyError, match=r"no measure is named 'zzz'; known are: "):
+        comparison.means("zzz")

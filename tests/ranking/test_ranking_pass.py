@@ -272,6 +272,24 @@ def test_issue_says_what_happened_and_where(code):
     assert ranking.report.seconds > 0
 
 
+@pytest.mark.parametrize(
+    ("text", "render", "message"),
+    [
+        (5, None, "; the text of candidates[1] is an int, not a string"),
+        (b"owl", None, "; the text of candidates[1] is a bytes, not a string"),
+        (None, None, ""),
+        (" ", None, ""),
+        (5, {"fields": ["text", "title"]}, ""),
+    ],
+)
+def test_a_text_that_is_not_a_string_is_kept_and_named(text, render, message):
+    reranker = Reranker("lexical", render=render, log_level="debug")
+    ranking = reranker.rerank("owl", ["owl", {"text": text}])
+    (issue,) = [one for one in ranking.report.issues if one.code == "no_text"]
+    assert issue.message == f"there is nothing of these to show to a method{message}"
+    assert ranking[1].candidate.text == text
+
+
 def test_candidates_without_text_are_not_shown():
     method = Judging(Judgement([0.1, 0.2]))
     candidates = [Candidate("a", id="x"), Candidate(None, id="y"), Candidate("b", id="z")]

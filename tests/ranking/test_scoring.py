@@ -36,6 +36,24 @@ def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
     assert ranking.report.status == "partial"
 
 
+@pytest.mark.parametrize(
+    ("score", "code", "message"),
+    [
+        ("high", "score_not_a_number", "the first is not a number but a str"),
+        ([1], "score_not_a_number", "the first is not a number but a list"),
+        (None, "score_missing", "the first is None"),
+        (float("nan"), "score_not_finite", "the first is not finite"),
+    ],
+)
+def test_scores_none_of_which_can_be_used(score, code, message):
+    class Wrong(ByTable):
+        def score_pairs(self, query, documents):
+            return [score for _ in documents]
+
+    (issue,) = Reranker(Wrong(), log_level="debug").rerank("q", ["a", "b"]).report.issues
+    assert (issue.code, issue.message) == (code, f"no score could be used; {message}")
+
+
 def test_batches_that_fail_for_the_same_reason_are_one_issue():
     class Failing(ByTable):
         batch_size = 1

@@ -334,7 +334,7 @@ def test_settings_are_written_as_they_were_read():
         (CLICKS, "terms: give a list of mappings with a 'type', not a dict"),
         (["recency"], r"terms\[0\]: give a mapping with a 'type'"),
         ([{"field": "a"}], r"terms\[0\].type: is required; known are: recency, number, value"),
-        ([CLICKS | {"type": "age"}], r"terms\[0\].type: no kind is named 'age'"),
+        ([CLICKS | {"type": "age"}], r"terms\[0\].type: no term is named 'age'"),
         ([CLICKS | {"weight": 0}], r"terms\[0\].weight: must be greater than 0"),
         ([CLICKS | {"missing": 2}], r"terms\[0\].missing: must be less than or equal to 1"),
         ([CLICKS | {"low": 10}], r"terms\[0\].high: must differ from low"),

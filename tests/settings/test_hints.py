@@ -292,3 +292,38 @@ def test_a_parameter_of_another_package(name, method, monkeypatch):
 def test_the_hint_for_a_parameter_of_another_package(name, part):
     with pytest.raises(SecondPassError, match=re.escape(part)):
         Reranker("embedded", **{name: 1})
+
+
+CALLS = [
+    ("threshold", "did you mean 'floor'?"),
+    ("top_n", "did you mean 'top_k'?"),
+    ("k", "did you mean 'top_k'?"),
+    ("device", "of the reranker: Reranker({'type': 'cross_encoder', 'device': …}); coming from"),
+    ("retries", "known are: "),
+    ("return_documents", "leave it out; the result has the documents; coming from another package"),
+    ("strikt", "did you mean 'strict'?"),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), CALLS)
+def test_a_keyword_of_a_call(name, part):
+    with pytest.raises(TypeError, match=re.escape(part)) as caught:
+        Reranker("lexical").rerank("owl", ["owl"], **{name: 1})
+    for code in re.findall(r"Reranker\(({.*})\)", str(caught.value)):
+        Reranker(with_values(eval(code.replace("…", "..."))))
+
+
+def test_a_reranker_without_a_method():
+    with pytest.raises(
+        SecondPassError, match=r"method: is required, such as 'embedded'$"
+    ) as caught:
+        Reranker()
+    Reranker(eval(str(caught.value).partition("such as ")[2]))
+    with pytest.raises(SecondPassError, match=r"method: is required, such as 'embedded'$"):
+        Reranker.from_config({"depth": 3})
+
+
+@pytest.mark.parametrize("family", ["terms", "orderings", "llms", "contexts"])
+def test_what_is_not_registered(family):
+    with pytest.raises(SecondPassError, match=r"type: no (term|ordering|provider of|context)"):
+        registry.kind(family, "zzz")

@@ -42,7 +42,13 @@ def test_a_parameter_lands_where_the_method_has_the_setting(config, places, path
 RENDERED = {"method": "lexical", "render": Rendering(prefix="p")}
 REFUSED = [
     # the configuration; the parameter's places; an LLM is given; what is told
-    ("lexical", MODEL, False, "name: the method 'lexical' has no such setting"),
+    (
+        "lexical",
+        MODEL,
+        False,
+        "name: the method 'lexical' has no such setting; one that has it is {'method': {'type': "
+        "'cross_encoder', 'model': …}}",
+    ),
     ("accurate", MODEL, False, "the method 'cascade' has no such setting; its stages do: set it"),
     ({"method": LISTWISE}, MODEL, False, "sets 'method.llm.model'"),
     ({"method": "cross_encoder", "floor": 0}, ("floor",), False, "sets 'floor'"),

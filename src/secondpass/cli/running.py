@@ -11,7 +11,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from itertools import pairwise
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -21,8 +23,10 @@ from typer.exceptions import TyperException
 
 from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
 from secondpass.errors import SecondPassError
-from secondpass.settings import describe
+from secondpass.settings import describe, parameter_hints, parameters_of
 from secondpass.settings.messages import reworded
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, in_options
+from secondpass.settings.parameter_hints import OPEN
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,6 +39,17 @@ _SIGNALS = {
     signal.SIGTERM: (signal.SIG_DFL, TERMINATED),
 }
 """Signals that stop the command -> handler of a new process, and exit code."""
+
+_OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
+    "--mode": ("--vector", "--lexical", "--hybrid"),
+    **dict.fromkeys(("--budget", "--max-tokens", "--token-budget"), ("--tokens",)),
+    **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k", "--k")),
+    **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model",)),
+}
+"""Option that another command or tool has -> those to use instead, where a command has them."""
+
+_LEAST_SIMILAR = 0.8
+"""Similarity of an option that is suggested for a misspelt one, 0 to 1."""
 
 _NUMBER = re.compile(r"-?[\d.]+")
 
@@ -66,11 +81,11 @@ class Subcommand(TyperCommand):
         except TyperException as error:
             if (name := getattr(error, "option_name", None)) is None:
                 raise
-            if (similar := getattr(error, "possibilities", ...)) is ...:
+            if not hasattr(error, "possibilities"):
                 takes_none = "not take" in getattr(error, "message", "")
                 value = "takes no value" if takes_none else "needs a value"
                 fail(f"{name}: {value}", USAGE_ERROR)
-            hint = self._option_instead(name, similar or (), args)
+            hint = self._option_instead(name, args)
             fail(f"{name}: no such option{hint}", USAGE_ERROR)
         for option in self.params:
             is_single = option.param_type_name == "option" and not (
@@ -85,13 +100,17 @@ class Subcommand(TyperCommand):
                 raise
             fail(self._about_parameter(error, values), USAGE_ERROR)
 
-    def _option_instead(self, name: str, similar: Sequence[str], args: Sequence[str]) -> str:
-        """``; did you mean …?``: an option of a similar name, or of the value's name."""
-        options = {name for option in self.params for name in option.opts}
+    def _option_instead(self, name: str, args: Sequence[str]) -> str:
+        """``; …`` an option of the value's name or a similar one, or what to write instead."""
+        options = [name for option in self.params for name in option.opts]
         after = [value for word, value in pairwise([*args, ""]) if word == name]
         after += [word.removeprefix(f"{name}=") for word in args]
-        known = dict.fromkeys(f"--{it}" for it in after if f"--{it}" in options) or similar
-        return f"; did you mean {' or '.join(known)}?" if known else " (see --help)"
+        known = [it for it in dict.fromkeys(f"--{it}" for it in after) if it in options]
+        known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
+        if not known:
+            is_setting = "--set" in options and not _matches(name, options)
+            return (is_setting and _as_setting(name, options)) or _similar(name, options)
+        return f"; did you mean {listed(known)}?"
 
     def _about_parameter(self, error: typer.BadParameter, values: Mapping[str, Any]) -> str:
         """What is wrong with the value of a parameter, or what is missing."""
@@ -109,8 +128,62 @@ class Subcommand(TyperCommand):
         return f"{name}: {message}, not {shown}" if is_shown else f"{name}: {message}"
 
 
+def _matches(word: str, known: Sequence[str]) -> list[str]:
+    return get_close_matches(word, known, n=1, cutoff=_LEAST_SIMILAR)
+
+
+def _similar(word: str, known: Sequence[str]) -> str:
+    """``; did you mean …?`` of the most similar known word; without one, where to look."""
+    similar = _matches(word, known)
+    return f"; did you mean {similar[0]}?" if similar else " (see --help)"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _as_setting(option: str, options: Sequence[str]) -> str:
+    """``; …`` for an option that is a setting of a configuration, or another tool's; else empty."""
+    from secondpass.reranker import SECTIONS, Reranker
+
+    name = option.lstrip("-").replace("-", "_")
+    known = parameters_of(Reranker)
+    what = {name: OPEN} if name in known else parameter_hints.configured(name, [*known], SECTIONS)
+    if not isinstance(what, Mapping):
+        return "" if what is None else f"; {what}"
+    key = next(iter(what))
+    if what[key] == OPEN and (own := f"--{key.replace('_', '-')}") in options:
+        return f"; did you mean {own}?"
+    if isinstance(method := what.get("method"), Mapping):
+        what = {"method": parameter_hints.complete(method)}
+    return f"; write {in_options(what)}"
+
+
 class CommandGroup(TyperGroup):
     """Commands whose help has the whole first paragraph of each; typer cuts it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of the group itself; the exit code is 2 if they are wrong."""
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            if (name := getattr(error, "option_name", None)) is None:
+                raise
+            options = [name for option in self.params for name in option.opts]
+            fail(f"{name}: no such option{_similar(name, options)}", USAGE_ERROR)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the subcommand; the exit code is 2 if there is none of this name."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        hint = _similar(name, known)
+        takers = [it for it in ("show", "validate") if it in known]
+        if takers and Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
+            hint = "; write " + listed([f"{ctx.info_name} {it} {name}" for it in takers])
+        if name not in known:
+            fail(f"{name}: no such command{hint}", USAGE_ERROR)
+        return super().resolve_command(ctx, args)
 
     def sections(self, ctx: Any) -> Mapping[str, Iterable[str]]:
         """The names of the commands by the headings of the help."""

@@ -21,7 +21,7 @@ from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import COMING_FROM, describe, suggestion
+from secondpass.settings import COMING_FROM, describe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +52,9 @@ def validate(
     known = list(CallOptions.__annotations__)
     for name in options:
         if name not in known:
-            hint = suggestion(name, known, leads_to_page=True)
+            from secondpass.settings import parameter_hints  # for errors only
+
+            hint = parameter_hints.call_hint(name, known)
             if name in _CANDIDATES:
                 hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")

@@ -11,6 +11,7 @@ from secondpass.errors import MethodError, reraise_exit
 from secondpass.ranking.candidates import (
     first_stage_scores,
     keep_best_of_each_id,
+    kind_of,
     retrieval_score,
     unreadable_scores,
 )
@@ -165,6 +166,14 @@ class RankingPass:
                 return stage, judgement
         return None
 
+    def _not_strings(self, positions: Sequence[int]) -> str:
+        """``; …`` of the first of these candidates whose text is not a string; empty without."""
+        for position in positions if self.settings.render.needs_text else ():
+            text = self.candidates[position].text
+            if text is not None and not isinstance(text, str):
+                return f"; the text of candidates[{position}] is {kind_of(text)}, not a string"
+        return ""
+
     def _task(self) -> Task | None:
         """The task of the methods; None if no candidate has a text."""
         rendering, positions = self.settings.render, self._to_judge
@@ -176,7 +185,8 @@ class RankingPass:
         if None in rendered:
             triples = list(zip(positions, candidates, rendered, strict=True))
             empty = [position for position, _, text in triples if text is None]
-            self._add_issue("no_text", "there is nothing of these to show to a method", empty)
+            message = "there is nothing of these to show to a method"
+            self._add_issue("no_text", message + self._not_strings(empty), empty)
             shown = [triple for triple in triples if triple[2] is not None]
             positions = [position for position, _, _ in shown]
             candidates = [candidate for _, candidate, _ in shown]

@@ -18,6 +18,13 @@ from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
 
 T = TypeVar("T")
 
+_WRONG = {
+    "score_missing": "is None",
+    "score_not_a_number": "is not a number",
+    "score_not_finite": "is not finite",
+}
+"""What is wrong with a score, by the code of the issue."""
+
 _TOLERANCE = 1e-4
 """Rounding error by which float32 scores may lie outside their range; they are clipped."""
 
@@ -200,8 +207,11 @@ class ScorerMethod:
             invalid.setdefault(code, []).append(index)
             scores.append(None)
         if all(score is None for score in scores):
-            codes = ", ".join(invalid)
-            raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
+            (code, (first, *_)), *_ = invalid.items()
+            message = f"no score could be used; the first {_WRONG[code]}"
+            if code == "score_not_a_number":
+                message += f" but {with_article(type(values[first]).__name__)}"
+            raise MethodError(message, code)
         for code, indices in invalid.items():
             message = f"{len(indices):,} of {counted(len(values), 'score')} cannot be used"
             issues.append(self._issue(code, message, indices))

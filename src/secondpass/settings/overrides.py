@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import describe, environment, model_of, registry
+from secondpass.settings import describe, environment, model_of, parameter_hints, registry
 from secondpass.settings.environment import Unfilled, value_at
 from secondpass.settings.signature import changed, is_configurable
 
@@ -115,6 +115,10 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
         message = f"the method {kind!r} has no such setting"
         if "stages" in _settings_of(config, ["method"]):
             message += "; its stages do: set it there"
+        elif (
+            other := parameter_hints.of_methods(override.places[0].rpartition(".")[2])
+        ) is not None:
+            message += f"; one that has it is {parameter_hints.in_words(other)}"
     raise ConfigurationError(message)
 
 

@@ -188,7 +188,7 @@ def _with_setting(method: Any, path: list[str]) -> dict[str, Any]:
     return {"type": kind, "llm": llm}
 
 
-def _complete(method: Config) -> dict[str, Any]:
+def complete(method: Config) -> dict[str, Any]:
     """A method with its required settings, which are open unless it has them."""
     required = dict.fromkeys(required_settings(method["type"]), OPEN)
     return {"type": method["type"], **required, **method}
@@ -241,10 +241,25 @@ def hint(
     if key != "method":
         owner, python = f"of {key!r}", f"{key}={in_words(value)}"
     else:
-        value = _complete(value)
+        value = complete(value)
         kind = method.get("type") if isinstance(method, Mapping) else method
         is_other = isinstance(kind, str) and kind != value["type"]
         owner = f"of the method {value['type']!r}, not of {kind!r}" if is_other else "of the method"
         python = f"Reranker({in_words(value)})"
     in_yaml = json.dumps(value, ensure_ascii=False)  # JSON is also YAML
     return f"; it is a setting {owner}: use {python}, or '{key}: {in_yaml}' in a configuration"
+
+
+def call_hint(name: str, known: Collection[str]) -> str:
+    """``; …`` for a keyword that the calls of a reranker do not have."""
+    what = configured(name, known, {})
+    elsewhere = f"; coming from another package: {COMING_FROM}"
+    if what is None:
+        return suggestion(name, sorted(known), leads_to_page=True)
+    if isinstance(what, str):
+        return f"; {what}{elsewhere}"
+    (key, value), *_ = what.items()
+    if value == OPEN:
+        return f"; did you mean {key!r}?"
+    python = f"{key}={in_words(value)}" if key != "method" else in_words(complete(value))
+    return f"; it is a setting of the reranker: Reranker({python}){elsewhere}"

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 Family: TypeAlias = Literal["methods", "llms", "terms", "orderings", "contexts"]
 
+_NOUNS: Mapping[Family, str] = {
+    "methods": "method",
+    "llms": "provider of language models",
+    "terms": "term",
+    "orderings": "ordering",
+    "contexts": "context",
+}
+
 _BUILT_IN: dict[Family, dict[str, str]] = {family: {} for family in get_args(Family)}
 
 
@@ -75,7 +83,9 @@ def kind(family: Family, name: str, hint: Callable[[str], str] | None = None) ->
         return loaded
     explanation = "" if hint is None else hint(name)
     explanation = explanation or suggestion(name, names(family), leads_to_page=family == "methods")
-    raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{explanation}")])
+    raise ConfigurationError(
+        [Problem(("type",), f"no {_NOUNS[family]} is named {name!r}{explanation}")]
+    )
 
 
 def names_in(folder: str) -> list[str]:

@@ -28,7 +28,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
-from secondpass.settings.messages import describe, problems_of, suggestion
+from secondpass.settings.messages import REQUIRED, describe, problems_of, suggestion
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, GetCoreSchemaHandler
@@ -160,6 +160,7 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         known = [*model.model_fields]
         problems = problems_of(error, lambda name: _hint(cls, settings, name, known))
+        problems = [_with_example(cls, problem) for problem in problems]
         raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
 
@@ -254,6 +255,14 @@ def changed(instance: T, **settings: Any) -> T:
     current = {name: getattr(instance, name) for name in parameters_of(cls)}
     changed_: T = cls(**{**current, **settings})
     return changed_
+
+
+def _with_example(cls: type, problem: Problem) -> Problem:
+    """The problem of a required setting that is absent, with an example if its class has one."""
+    example = getattr(cls, "_EXAMPLES", {}).get(problem.path[-1] if problem.path else None)
+    if example is None or len(problem.path) > 1 or problem.message != REQUIRED:
+        return problem
+    return Problem(problem.path, f"{REQUIRED}, such as {example!r}")
 
 
 def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from secondpass import InputError
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.blending import Blend
-from secondpass.settings import counted
+from secondpass.settings import counted, suggestion
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.reading import Run
@@ -161,12 +161,13 @@ class Tuning:
         """The reranker of this name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is none; the message names those that were tried.
         """
         for trial in self.trials:
             if trial.name == name:
                 return trial
-        raise KeyError(name)
+        names = [trial.name for trial in self.trials]
+        raise KeyError(f"no reranker is named {name!r}{suggestion(name, names)}")
 
     @property
     def verdict(self) -> str:
