@@ -114,17 +114,19 @@ class Deadlines:
 
     def _is_in_time(self, call: TimedCall, now: float, rate: float | None) -> bool:
         """Whether a call's next pair can be scored in time; else none of its pairs waits longer."""
-        if not call.is_waiting:
+        pairs = self._waiting[call]
+        if not call.is_waiting or not pairs:  # Ctrl-C may have come before an empty one was dropped
             self.drop([call])
             return False
-        first = next(iter(self._waiting[call].values()))
+        first = next(iter(pairs.values()))
         left = first.latest - RESERVE - now
         # One is tried, or a single slow batch would prevent all further ones.
         needed = first.length * (rate or 0.0) if call.claim.begun else 0.0
         if left > 0 and needed <= left * _PAIR_TIME_SHARE:
             return True
         call.is_over = True
-        for entry in self._waiting.pop(call).values():
+        self.drop([call])
+        for entry in pairs.values():
             entry.part.end_one()
         return False
 
