@@ -197,7 +197,7 @@ def before_deadline(part: float, variation: float, queries: int = QUERIES) -> fl
         return model.now
 
     with (
-        mock.patch.object(deadlines, "PART", part),
+        mock.patch.object(deadlines, "_BATCH_TIME_SHARE", part),
         mock.patch.object(time, "monotonic", clock),
         mock.patch.object(time, "perf_counter", clock),
     ):

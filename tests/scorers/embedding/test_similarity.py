@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers.embedding.encoder import Encoding
-from secondpass.scorers.embedding.similarity import cosines, encoded_text, list_scores, match
+from secondpass.scorers.embedding.similarity import (
+    encoded_text,
+    list_scores,
+    match,
+    products_in_blocks,
+)
 
 VOCABULARY = 12
 VECTORS = np.random.default_rng(3).normal(size=(VOCABULARY, 384)).astype(np.float32)
@@ -88,7 +93,7 @@ def test_equal_passages_have_equal_scores(query, passages, feedback, idf):
 def test_products_of_any_size(query, passage):
     generator = np.random.default_rng(0)
     rows, others = (generator.normal(size=(count, 384)).astype("f4") for count in (query, passage))
-    np.testing.assert_allclose(cosines(rows, others), rows @ others.T, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(products_in_blocks(rows, others), rows @ others.T, rtol=0, atol=1e-3)
 
 
 @given(words, lists, st.integers(1, 4), st.randoms())
