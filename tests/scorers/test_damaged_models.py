@@ -7,10 +7,9 @@ questions, and ranks less obvious ones otherwise, is found by no rule without th
 import pytest
 
 from damaged_folders import DAMAGES, write_damaged
-from overlap_model import QUERIES, order_of, write_overlap
+from overlap_model import QUERIES, right_orders
 from secondpass import Reranker, RerankError
 from secondpass.scorers.checks import known_answers
-from secondpass.scorers.cross_encoder import CrossEncoderScorer
 
 DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 
@@ -32,10 +31,7 @@ def checked(monkeypatch):
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
-    """The right order of each query's passages."""
-    folder = write_overlap(tmp_path_factory.mktemp("right") / "model")
-    scorer = CrossEncoderScorer(str(folder), backend="torch", known_answers=False)
-    return {query: order_of(scorer.score_pairs(query, texts)) for query, texts in QUERIES.items()}
+    return right_orders(tmp_path_factory.mktemp("right") / "model")
 
 
 @pytest.mark.parametrize("name", DAMAGES)

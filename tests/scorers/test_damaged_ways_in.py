@@ -15,10 +15,9 @@ from command_calls import called
 from damaged_folders import DAMAGES, write_damaged
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from overlap_model import QUERIES, order_of, write_overlap
+from overlap_model import QUERIES, right_orders
 from secondpass import Reranker, SecondPassError
 from secondpass.scorers.checks import known_answers
-from secondpass.scorers.cross_encoder import CrossEncoderScorer
 
 DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 SAMPLE = {"nothing", "random head", "shifted numbers", "ONNX negated"}
@@ -32,10 +31,7 @@ def checked(monkeypatch):
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
-    """The right order of each query's passages."""
-    folder = write_overlap(tmp_path_factory.mktemp("right") / "model")
-    scorer = CrossEncoderScorer(str(folder), backend="torch", known_answers=False)
-    return {query: order_of(scorer.score_pairs(query, texts)) for query, texts in QUERIES.items()}
+    return right_orders(tmp_path_factory.mktemp("right") / "model")
 
 
 def by_haystack(method, strict):

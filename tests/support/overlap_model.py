@@ -174,3 +174,12 @@ def overlap_model(size, labels=1, positions=POSITIONS):
 def order_of(scores):
     """Indices, the highest score first."""
     return sorted(range(len(scores)), key=lambda index: -scores[index])
+
+
+def right_orders(folder):
+    """The right order of each query's passages, by an undamaged model in the folder."""
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
+    write_overlap(folder)
+    scorer = CrossEncoderScorer(str(folder), backend="torch", known_answers=False)
+    return {query: order_of(scorer.score_pairs(query, texts)) for query, texts in QUERIES.items()}
