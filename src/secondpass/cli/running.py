@@ -45,6 +45,10 @@ _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("--budget", "--max-tokens", "--token-budget"), ("--tokens",)),
     **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k", "--k")),
     **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model",)),
+    "--preset": ("--try",),
+    "--try": ("--preset",),
+    **dict.fromkeys(("--output", "--out"), ("--into",)),
+    "--index": ("--corpus",),
 }
 """Option that another command or tool has -> those to use instead, where a command has them."""
 

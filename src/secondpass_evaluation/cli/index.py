@@ -104,9 +104,12 @@ def index(
     from secondpass_evaluation.search.indexing import build_index
 
     check_usage({"--words-only, --model: give one of them": words_only and model is not None})
-    model = model or index_model(into)
+    wanted = model or index_model(into)
+    model = wanted or "embedded"
     embedder = None if words_only else EmbeddedEmbedder(model=model)
     if embedder is not None and (missing := embedder.missing("computing them")):
+        if wanted is not None:  # or an index would lose the vectors that it has
+            raise missing
         warn(f"vectors are left out: {missing}")
         embedder = None
     store = store or (into / STORE).is_file()

