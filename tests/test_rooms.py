@@ -81,7 +81,7 @@ cli.progress: progress_bars
 cli.rankings: explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
-concurrency.lazy: Lazy require
+concurrency.lazy: Lazy public_names require
 concurrency.processor: limit_cpus usable_cpus
 concurrency.threads: retrieve_exception
 concurrency.workers: in_threads

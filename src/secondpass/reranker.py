@@ -52,6 +52,7 @@ from secondpass.settings import (
     parameters_of,
     registry,
     to_mapping,
+    use_key_hint,
 )
 from secondpass.types import CandidateLike, RequestLike, Stored
 
@@ -155,13 +156,6 @@ class Reranker:
         self._gate = shared if shared is not None and shared.width == width else Gate(width)
 
     _EXAMPLES = MappingProxyType({"method": "embedded"})
-
-    @staticmethod
-    def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
-        from secondpass.settings import parameter_hints  # for errors only
-
-        known = parameters_of(Reranker)
-        return parameter_hints.hint(name, known, SECTIONS, settings.get("method"))
 
     @staticmethod
     def _instead_of_setting(name: str) -> str:
@@ -583,8 +577,14 @@ class Reranker:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 
 
-SECTIONS: Mapping[str, type] = {"limits": Limits, "render": Rendering, "passages": Passages}
-"""Settings that have settings of their own, whose names hints look up."""
+def _key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
+    from secondpass.settings import parameter_hints  # for errors only
+
+    return parameter_hints.key_hint(name, cls, settings)
+
+
+use_key_hint(_key_hint)
+registry.add_reranker(Reranker, {"limits": Limits, "render": Rendering, "passages": Passages})
 
 _METHODS = frozenset({"method", "fallback"})
 """Settings that :meth:`Reranker.changed` keeps."""

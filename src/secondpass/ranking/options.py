@@ -21,7 +21,7 @@ from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import COMING_FROM, describe
+from secondpass.settings import describe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,10 +41,6 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
-_CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
-"""The argument ``candidates`` in other packages."""
-
-
 def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
@@ -54,9 +50,7 @@ def validate(
         if name not in known:
             from secondpass.settings import parameter_hints  # for errors only
 
-            hint = parameter_hints.call_hint(name, known)
-            if name in _CANDIDATES:
-                hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
+            hint = parameter_hints.hint(name, known, in_call=True)
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)

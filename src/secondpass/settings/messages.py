@@ -44,17 +44,30 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) -> str:
+def suggestion(
+    word: str, known: Sequence[str], *, leads_to_page: bool = False, only_similar: bool = False
+) -> str:
     """``; did you mean 'x'?`` if a known word is similar, else the list of known words.
 
-    ``leads_to_page`` adds the page about other packages to the list, for words that may be theirs.
+    Args:
+        word: the unknown word. Case, and hyphens for underscores, make no difference.
+        known: the known words.
+        leads_to_page: adds the page about other packages to the list, for words that may be theirs.
+        only_similar: whether to return nothing in place of the list.
     """
     import difflib
 
-    if similar := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
-        return f"; did you mean {similar[0]!r}?"
+    by_folded = {_folded(name): name for name in known}
+    if similar := difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65):
+        return f"; did you mean {by_folded[similar[0]]!r}?"
+    if only_similar or not known:
+        return ""
     page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
-    return f"; known are: {', '.join(map(printable, sorted(known)))}{page}" if known else ""
+    return f"; known are: {', '.join(map(printable, sorted(known)))}{page}"
+
+
+def _folded(word: str) -> str:
+    return word.lower().replace("-", "_")
 
 
 _THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
