@@ -9,7 +9,7 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, Unpack, cast
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
@@ -99,6 +99,14 @@ class Reranker:
     Raises:
         ConfigurationError: a setting is wrong, or two settings exclude each other.
         MissingExtraError: neither the method nor any fallback has the packages it needs.
+
+    Example:
+        >>> from secondpass import Reranker
+        >>> reranker = Reranker("lexical", top_k=2)
+        >>> texts = ["Cats sleep a lot.", "Owls hunt at night.", "An owl has keen ears."]
+        >>> [item.text for item in reranker.rerank("When do owls hunt?", texts)]
+        ['Owls hunt at night.', 'Cats sleep a lot.']
+        >>> strict = reranker.changed(strict=True, limits={"deadline": 2})
     """
 
     def __init__(
@@ -170,6 +178,10 @@ class Reranker:
 
         Raises:
             ConfigurationError: a setting is wrong; the message says where.
+
+        Example:
+            >>> Reranker.from_config({"method": {"type": "lexical", "b": 0.5}, "depth": 50})
+            <Reranker 'lexical', depth 50>
         """
         from secondpass.settings.loading import load
 
@@ -183,6 +195,10 @@ class Reranker:
 
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
+
+        Example:
+            >>> Reranker.from_preset("lexical", depth=50, top_k=3)
+            <Reranker 'lexical', depth 50>
         """
         from secondpass.settings.loading import preset
 
@@ -270,6 +286,17 @@ class Reranker:
         Raises:
             InputError: an argument is of the wrong type or out of range; the message names it.
             RerankError: under ``strict``, if a candidate of the head could not be scored.
+
+        Example:
+            >>> passages = [
+            ...     {"id": "cats", "text": "Cats sleep a lot.", "score": 0.8},
+            ...     {"id": "owls", "text": "Owls hunt at night.", "score": 0.7, "page": 7},
+            ... ]
+            >>> ranking = Reranker("lexical").rerank("When do owls hunt?", passages, top_k=1)
+            >>> ranking[0].id, ranking[0].score, ranking[0].metadata["page"]
+            ('owls', 0.7, 7)
+            >>> ranking.report.status
+            'ok'
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
@@ -333,6 +360,12 @@ class Reranker:
         Raises:
             InputError: a request is wrong; the message gives its number and what is wrong.
             RerankError: under ``strict``, for the first request with unscored candidates.
+
+        Example:
+            >>> texts = ["Cats sleep a lot.", "Owls hunt at night."]
+            >>> requests = [("sleep", texts), ("hunt", texts)]
+            >>> [ranking[0].text for ranking in Reranker("lexical").rerank_many(requests)]
+            ['Cats sleep a lot.', 'Owls hunt at night.']
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
         return drivers.run_all(self._passes(checked, self._settings(options)), self.log_level)
@@ -572,6 +605,13 @@ class Reranker:
     def __reduce__(self) -> tuple[Any, ...]:
         # Locks and models cannot be pickled.
         return type(self).from_config, (self.to_config(),), self._added_attributes()
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"

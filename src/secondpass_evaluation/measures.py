@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
 from secondpass_evaluation.errors import MeasureError
@@ -36,6 +37,7 @@ class Identified(Protocol):
     def id(self) -> str | int | None: ...
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The measures of a run, under the names they were requested by.

@@ -28,6 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.monitoring import (
     STATISTICS,
     DayCounts,
@@ -91,6 +92,7 @@ class Period:
         return {value for key in self.days if (value := read(key)) is not None}
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class DriftChange:
     """One comparison of the two periods.
@@ -280,6 +282,7 @@ SMALLEST_SHARE = 0.01
 """Smallest difference of shares of rankings for an alarm."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Drift:
     """The comparison of two periods.

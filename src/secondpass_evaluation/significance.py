@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 
@@ -26,6 +27,7 @@ TIE = 1e-9
 """Differences up to this are ties: rounding errors are smaller, changes of ranks larger."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The difference of a ranker from a baseline, by one measure.

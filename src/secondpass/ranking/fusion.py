@@ -58,6 +58,13 @@ def fuse(
     Raises:
         InputError: an argument is wrong, or to fuse by ``scores``, a score is not a finite number
             or no candidate of a list has one.
+
+    Example:
+        >>> from secondpass import fuse
+        >>> words = [{"id": 1, "text": "Cats sleep."}, {"id": 2, "text": "Owls hunt."}]
+        >>> vectors = [{"id": 2, "text": "Owls hunt."}]
+        >>> [candidate.id for candidate in fuse({"words": words, "vectors": vectors})]
+        [2, 1]
     """
     if not isinstance(lists, Mapping):
         raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.settings import counted, describe
 from secondpass_evaluation.significance import fewest_queries
 
@@ -30,6 +31,7 @@ _EQUAL = 1e-12
 """Sums of squares below this are rounding errors of equal values."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Corrected:
     """A mean over queries, corrected by the queries that a person has judged as well.
@@ -65,6 +67,7 @@ class Corrected:
         return f"<Corrected {self.measure} {self.mean:.4f}, {interval}, {by_people}>"
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class CorrectedResult:
     """Figures of a system on a model's judgements, corrected by a person's.
