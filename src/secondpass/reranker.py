@@ -9,7 +9,7 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, NoReturn, Self, Unpack, cast
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
@@ -30,13 +30,24 @@ from secondpass.effects import Method, Task
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem, StoreError
 from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
-from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
+from secondpass.ranking.candidates import (
+    CheckedRequest,
+    to_candidates,
+    to_request,
+    to_requests,
+)
 from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import METHOD, inner
-from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
+from secondpass.ranking.options import (
+    ONE_REQUEST,
+    REQUESTS,
+    CallOptions,
+    PassSettings,
+    show_call_options,
+)
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import RENDERING, Rendering
@@ -249,7 +260,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         on_interim: Callable[[Ranking], None] | None = None,
         **options: Unpack[CallOptions],
@@ -300,7 +311,7 @@ class Reranker:
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
@@ -310,12 +321,12 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> Ranking:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
@@ -325,7 +336,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Ranking, None]:
@@ -335,7 +346,7 @@ class Reranker:
         """
         from secondpass.asking.streaming import stream
 
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
@@ -346,7 +357,7 @@ class Reranker:
 
     @show_call_options(rerank)
     def rerank_many(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """Rank candidates for many queries. Scorers with ``score_many`` fill batches across them.
 
@@ -368,17 +379,17 @@ class Reranker:
             ['Cats sleep a lot.', 'Owls hunt at night.']
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return drivers.run_all(self._passes(checked, self._settings(options)), self.log_level)
+        settings = self._settings(options, _excess, takes=REQUESTS)
+        return drivers.run_all(self._passes(checked, settings), self.log_level)
 
     @show_call_options(rerank)
     async def arerank_many(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return await drivers.arun_all(
-            self._passes(checked, self._settings(options)), self.log_level
-        )
+        settings = self._settings(options, _excess, takes=REQUESTS)
+        return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
     def plan(
         self,
@@ -425,7 +436,7 @@ class Reranker:
 
     @show_call_options(rerank)
     def expected_use(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Expected]:
         """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
 
@@ -443,6 +454,7 @@ class Reranker:
         from secondpass.asking.expected_use import merged
         from secondpass.asking.planning import expected_uses  # of no use to a ranking
 
+        self._settings(options, _excess, takes=REQUESTS)  # raises errors also without requests
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -501,7 +513,8 @@ class Reranker:
         from secondpass.asking.passage_stores import stored_texts  # of no use to a ranking
         from secondpass.asking.plan_arguments import ASSUMED_QUERY
 
-        request = to_request(ASSUMED_QUERY, passages, text_needed=self.render.needs_text)
+        needed = self.render.needs_text
+        request = ASSUMED_QUERY, to_candidates(passages, text_needed=needed, name="passages"), None
         task = self._task(request, {}, depth=None, when=None, dedupe=False)
         if task is None:
             return []
@@ -560,7 +573,11 @@ class Reranker:
 
         await in_thread(self.close)
 
-    def _settings(self, options: CallOptions) -> PassSettings:
+    def _settings(
+        self, options: CallOptions, excess: Sequence[object] = (), *, takes: str = ONE_REQUEST
+    ) -> PassSettings:
+        if excess:
+            raise TypeError(f"give {takes}")
         return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:

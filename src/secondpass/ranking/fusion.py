@@ -67,7 +67,11 @@ def fuse(
         [2, 1]
     """
     if not isinstance(lists, Mapping):
-        raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}")
+        hint = ", such as {'words': …, 'vectors': …}"
+        raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}{hint}")
+    if weights is not None and not isinstance(weights, Mapping):
+        message = f"give a mapping of numbers by name of the list, not {kind_of(weights)}"
+        raise InputError(f"weights: {message}")
     if by not in ("ranks", "scores"):
         raise InputError(f"by: must be ranks or scores, not {describe(by)}")
     rrf_k = _not_negative("rrf_k", rrf_k)

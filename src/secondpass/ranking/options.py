@@ -41,6 +41,13 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
+ONE_REQUEST = "a query and its candidates; name the others, as in top_k=3"
+REQUESTS = (
+    "a list of requests, [(query, candidates), …]; for one query, use rerank(query, candidates)"
+)
+"""What the calls of rerankers take without a name."""
+
+
 def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
@@ -207,7 +214,11 @@ def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[
 
     def shown(function: F) -> F:
         signature = inspect.signature(function)
-        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [
+            p
+            for p in signature.parameters.values()
+            if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
+        ]
         parameters += [
             inspect.Parameter(
                 name,
@@ -218,9 +229,8 @@ def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[
             for name, annotation in CallOptions.__annotations__.items()
         ]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        if "candidates" in signature.parameters:
-            # With a default, a call with docs= reaches `validate`, which says what to write.
-            function.__defaults__ = (MISSING,)
+        # With a default, a call with docs= reaches `validate`, which says what to write.
+        function.__defaults__ = (MISSING,)
         if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
             docs = inspect.cleandoc(explained.__doc__)
             options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]

@@ -67,7 +67,10 @@ def configurable(cls: C) -> C:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names):
-            raise TypeError(f"{cls.__name__} takes at most {len(names)} positional arguments")
+            listed = f"only {', '.join(names)} by position" if names else "no argument by position"
+            keywords = [name for name in parameters_of(cls) if name not in names]
+            hint = f"; name the others, as in {keywords[0]}=…" if keywords else ""
+            raise TypeError(f"{cls.__name__} takes {listed}{hint}")
         positional = dict(zip(names, args, strict=False))
         if twice := positional.keys() & kwargs.keys():
             raise TypeError(f"{cls.__name__} got {min(twice)!r} twice")
