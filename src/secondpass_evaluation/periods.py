@@ -39,6 +39,7 @@ from secondpass.monitoring import (
     design_effect,
 )
 from secondpass.settings import counted
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import holm
 
 FEWEST = 20
@@ -337,6 +338,8 @@ def drift(
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")
+    check_mapping("before", before)
+    check_mapping("after", after)
     totals = Period(before), Period(after)
     named = [*zip(("before", "after"), totals, strict=True)]
     needed = f"at least {FEWEST} are needed to compare"

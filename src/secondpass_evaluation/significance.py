@@ -161,8 +161,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         InputError: one is not between 0 and 1.
     """
     for index, p in enumerate(p_values):
-        if p is not None and not 0 <= p <= 1:
-            raise InputError(f"p_values[{index}]: must lie between 0 and 1, not {p}")
+        if p is not None and not (isinstance(p, numbers.Real) and 0 <= p <= 1):
+            raise InputError(f"p_values[{index}]: must lie between 0 and 1, not {describe(p)}")
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     highest = 0.0

@@ -112,12 +112,8 @@ def _not_negative(name: str, value: object) -> float:
 
 def _distinct(name: str, results: Iterable[CandidateLike]) -> dict[object, Candidate]:
     """The candidates of a list by what identifies them, in order; the first of each."""
-    try:
-        candidates = to_candidates(results, text_needed=False)
-    except InputError as error:
-        raise InputError(f"lists[{name!r}]: {error}") from None
     found: dict[object, Candidate] = {}
-    for candidate in candidates:
+    for candidate in to_candidates(results, text_needed=False, name=f"lists[{name!r}]"):
         key: object
         if candidate.id is not None:
             key = str(candidate.id)

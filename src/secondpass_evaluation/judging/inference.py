@@ -22,6 +22,7 @@ from typing import TypeVar
 from secondpass import InputError
 from secondpass.errors import unchangeable
 from secondpass.settings import counted, describe
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import fewest_queries
 
 K = TypeVar("K")
@@ -209,7 +210,12 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
     Measurement 20, 1960. Both map documents to grades. 1: the judges always agree; 0: as by chance;
     None also without a common document.
+
+    Raises:
+        InputError: an argument is no mapping.
     """
+    check_mapping("model", model)
+    check_mapping("people", people)
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:
         return None
@@ -266,8 +272,7 @@ def _quantile(confidence: float, degrees: int) -> float:
 
 
 def _check(name: str, values: Mapping[str, float]) -> None:
-    if not isinstance(values, Mapping):
-        raise InputError(f"{name}: must be a mapping, not {describe(values)}")
+    check_mapping(name, values)
     for query, value in values.items():
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not abs(value) <= _LARGEST:  # also True for NaN
