@@ -104,11 +104,14 @@ def main() -> None:
     """Measure the time of a request without a model."""
     candidates = [{"id": str(n), "text": f"memory {n} about tea and rain"} for n in range(20)]
     seconds = []
-    with Coprocess("--preset", "lexical") as coprocess:
-        for number in range(201):
-            started = time.perf_counter()
-            coprocess.rerank(f"memory {number}", candidates)
-            seconds.append(time.perf_counter() - started)
+    try:
+        with Coprocess("--preset", "lexical") as coprocess:
+            for number in range(201):
+                started = time.perf_counter()
+                coprocess.rerank(f"memory {number}", candidates)
+                seconds.append(time.perf_counter() - started)
+    except RuntimeError as error:
+        sys.exit(f'{error}. It needs: pip install -e ".[cli]"')
     print(f"first request, including the start of the process: {seconds[0]:.2f} s")
     print(f"next 200 requests: {1000 * statistics.median(seconds[1:]):.1f} ms each (median)")
 

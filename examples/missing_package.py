@@ -29,7 +29,7 @@ def message(error: BaseException) -> str | None:
         return None
     for frame, _ in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename).resolve()
-        if path.is_relative_to(EXAMPLES) and (lines := install_lines(path)):
+        if path.is_file() and path.is_relative_to(EXAMPLES) and (lines := install_lines(path)):
             program = path.parent if path.stem == "__main__" else path
             name = program.relative_to(EXAMPLES.parent).as_posix()
             commands = "".join(f"\n    {line}" for line in lines)
