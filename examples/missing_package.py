@@ -19,12 +19,13 @@ def message(error: BaseException) -> str | None:
     """What to print instead of the traceback; None if something else went wrong.
 
     Args:
-        error: ``ModuleNotFoundError``, or ``MissingExtraError`` of secondpass.
+        error: an ``ImportError``, which ``MissingExtraError`` of secondpass is, too.
     """
-    if isinstance(error, ModuleNotFoundError):
-        reason = f"needs the package {error.name}, which is not installed"
-    elif feature := getattr(error, "needed_for", None):
-        reason = f"needs more packages for {feature}"
+    if feature := getattr(error, "needed_for", None):
+        reason = f"{feature} needs packages that are not installed"
+    # A folder of examples with the name of a package is found in its place, without a path.
+    elif isinstance(error, ImportError) and error.name and error.path is None:
+        reason = f"the package {error.name} is not installed"
     else:
         return None
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -33,7 +34,7 @@ def message(error: BaseException) -> str | None:
             program = path.parent if path.stem == "__main__" else path
             name = program.relative_to(EXAMPLES.parent).as_posix()
             commands = "".join(f"\n    {line}" for line in lines)
-            return f"{name} {reason}. Run this in the root of the repository:{commands}"
+            return f"{name}: {reason}. Run this in the root of the repository:{commands}"
     return None
 
 
