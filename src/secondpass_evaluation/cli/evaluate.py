@@ -214,6 +214,8 @@ def evaluate(
         written, error = _write_results(comparison, into, journal)
     try:
         _print_results(comparison, written, details=details, as_json=output.as_json)
+        if rerankers and all(result.first_stage is None for result in comparison.ran):
+            fail("no reranker was measured", ERROR)
     finally:
         if error is not None:
             raise error
@@ -262,10 +264,11 @@ def _print_results(
     comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
-    for result in comparison.not_run:
-        warn(f"{result.name} is not run: {result.reason}")
-    for result in comparison.not_measured:
-        warn(f"{result.name} is not measured: {result.reason}")
+    if as_json or not on_terminal(sys.stdout):  # where the report does not stand beside it
+        for result in comparison.not_run:
+            warn(f"{result.name} is not run: {result.reason}")
+        for result in comparison.not_measured:
+            warn(f"{result.name} is not measured: {result.reason}")
     if as_json:
         print_json(comparison.to_dict())
     else:

@@ -46,12 +46,11 @@ def verdict(comparison: ComparisonData) -> Verdict:
     judgements; without these, it says that it depends on the model's grades alone.
     """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
+    reasons = _without_figures(comparison)
     if not rerankers:
-        what = "could be run" if comparison.not_run else "was requested"
-        if comparison.not_measured:
-            what = "was measured"
-        reason = f"No reranker {what}, so there is nothing to compare."
-        return Verdict("No verdict.", " ".join([reason, *_not_measured(comparison)]))
+        if not reasons:
+            return Verdict("No verdict.", "No reranker was requested.")
+        return Verdict("Nothing was reranked, so there is no verdict.", " ".join(reasons))
     measure = comparison.measures[0]
     compared = [result for result in rerankers if measure in result.differences]
     if not compared:
@@ -59,7 +58,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         because = "There is no baseline to compare with."
         if only.name == comparison.baseline:
             because = f"{only.name} has nothing to be compared with."
-        return Verdict("No verdict.", because, only)
+        return Verdict("No verdict.", " ".join([because, *reasons]), only)
     # A significant gain ranks above a larger one that may be chance.
     best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
     alone = _as_good_alone(comparison, best)
@@ -71,7 +70,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         _smaller_depth(comparison, best),
         _failures(best),
         *_others(comparison, best, alone),
-        *_not_measured(comparison),
+        *reasons,
     ]
     because = " ".join(filter(None, parts))
     if alone is None:
@@ -449,7 +448,14 @@ def _doubt(comparison: ComparisonData, result: Result) -> str:
     return f"its gain over {base} is not significant{phrase}"
 
 
-def _not_measured(comparison: ComparisonData) -> list[str]:
+def _without_figures(comparison: ComparisonData) -> list[str]:
+    """Sentences on the rerankers that did not run or judged nothing, one for each reason."""
+    whats = {"not_run": "run", "not_measured": "measured"}
+    names: dict[tuple[str, str], list[str]] = {}
+    for result in comparison.results:
+        if result.first_stage is not None and result.status in whats:
+            names.setdefault((whats[result.status], result.reason), []).append(result.name)
     return [
-        f"{result.name} is not measured: {result.reason}." for result in comparison.not_measured
+        f"{listed(named)} {'is' if len(named) == 1 else 'are'} not {what}: {reason}."
+        for (what, reason), named in names.items()
     ]

@@ -216,7 +216,15 @@ def choose(
     for attempt in attempts:
         statuses = dict(attempt.statuses)
         if selection is None or attempt.name not in values:
-            trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
+            trials.append(
+                Trial(
+                    attempt.name,
+                    "not_tried",
+                    attempt.reason,
+                    statuses=statuses,
+                    beyond_limits=attempt.beyond_limits,
+                )
+            )
             continue
         held, index = selection.methods[attempt.name], selection.variants[attempt.name]
         variant, is_adopted = attempt.variants[index], attempt.name == adopted
@@ -336,6 +344,7 @@ def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> 
             if cheapest < math.inf:
                 known = f"it costs {cheapest:.4g} a query"
             attempt.reason = f"{known}, and the limit is {cost:g}"
+    attempt.beyond_limits |= bool(variants) and not attempt.variants
 
 
 def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float | None) -> None:

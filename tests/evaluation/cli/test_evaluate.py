@@ -74,6 +74,32 @@ def test_what_cannot_be_measured_is_told(
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 
 
+@pytest.mark.parametrize(
+    ("rerankers", "code"),
+    [([], 0), (["missing"], 1), (["missing", "lexical"], 0)],
+    ids=["none named", "none ran", "one of two ran"],
+)
+def test_a_reranker_that_never_ran_is_said_first(
+    secondpass, given_suite, tmp_path, rerankers, code
+):
+    """With the reason, and without a verdict; the exit code is 1 if no other one ran."""
+    missing = f"missing={tmp_path / 'none.yaml'}"
+    (tmp_path / "none.yaml").write_text(
+        f"method: {{type: cross_encoder, model: '{tmp_path / 'none'}'}}\n"
+    )
+    options = [missing if name == "missing" else name for name in rerankers]
+    told = secondpass("eval", given_suite, *(x for it in options for x in ("--compare", it)))
+    assert told.code == code
+    assert ("secondpass: no reranker was measured" in told.flat) == bool(code)
+    first = told.out.splitlines()[2].replace("\\", "")
+    assert first.startswith("**Nothing was reranked") == ("lexical" not in rerankers)
+    assert ("given+missing is not run: no model can be loaded" in first) == bool(rerankers)
+    shown = on_a_terminal(
+        "eval", given_suite, *(x for it in options for x in ("--compare", it)), columns=200
+    )
+    assert shown.count("is not run: no model") == bool(rerankers)
+
+
 def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "an-ordinary-word")
     out = tmp_path / "out"
@@ -100,7 +126,7 @@ def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tm
         described = json.dumps({"method": method, "limits": {"retries": 0}})
         call += ["--config", write(f"{name}.yaml", described)]
     told = secondpass(*call)
-    assert told.code == 0
+    assert (told.code, "secondpass: no reranker was measured" in told.flat) == (1, True)
     method = systems(told)["given+a"]["config"]["method"]
     assert method["base_url"] == "http://127.0.0.1:9/v1?<hidden>"
     assert "&lt;hidden&gt;" in (out / "report.html").read_text()

@@ -20,6 +20,10 @@ def stage(value, name="vector"):
     return Result(name, "ran", evaluation=evaluation(values))
 
 
+def not_run(behind):
+    return Result(f"{behind}+cohere", "not_run", "no httpx", behind)
+
+
 BETTER = stage(0.9)
 AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
 
@@ -75,6 +79,16 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),
+        (
+            make(results=(*make().results[:1], not_run("hybrid"), not_run("vector"))),
+            "Nothing was reranked, so there is no verdict.",
+            "hybrid+cohere and vector+cohere are not run: no httpx.",
+        ),
+        (
+            make(results=(*make().results, not_run("hybrid"))),
+            IMPROVES,
+            "hybrid+cohere is not run: no httpx.",
+        ),
         (EDGES["no differences"], "No verdict.", "no baseline"),
         (
             make(results=(*make().results, BETTER)),
