@@ -342,7 +342,9 @@ def tables(tuning: Tuning) -> list[Table]:
         f"Held-out gain: how much higher {tuning.measure} is than in the first stage, on queries "
         "that had no part in the choice of depth and blend. The intervals are approximate. They "
         "include one imaginary query more, which loses, or gains, as much as the first stage "
-        "has. ms: 95 % of the queries are reranked in this time. cost: for 1,000 queries."
+        "has. They are not corrected for all that was tried, as p is, so an interval may exclude "
+        "0 where the gain may be chance. ms: 95 % of the queries are reranked in this time. cost: "
+        "for 1,000 queries."
     )
     # Two tables: with its setting and outcome, a row of figures is wider than most terminals.
     outcomes = tuple(

@@ -114,7 +114,15 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
             "With 20 judged queries, the test would detect a true gain of 0.5 more often than not.",
         ),
     ],
-    ids=["adopted", "uncertain", "none tried", "beyond the limits", "kept", "more queries", "enough queries"],
+    ids=[
+        "adopted",
+        "uncertain",
+        "none tried",
+        "beyond the limits",
+        "kept",
+        "more queries",
+        "enough queries",
+    ],
 )
 def test_verdict(found, verdict):
     assert found.verdict.endswith(verdict)
