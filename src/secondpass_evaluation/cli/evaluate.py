@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.console import ERROR, USAGE_ERROR, fail, info, on_terminal, print_json, warn
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    check_usage,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    warn,
+)
 from secondpass.cli.options import DryRun, Set, complete_preset, grouped
 from secondpass.cli.progress import progress_bars
 from secondpass.formats.errors import FormatError
@@ -174,6 +183,12 @@ def evaluate(
     journal_file = journal_path(into, lambda it: it / "rankings.jsonl", resume=resume, force=force)
     _check_results(into, journal_file, force=force)
     specs = reranker_specs(preset, config, [*(compare or ()), *more], rerank_model)
+    check_usage(
+        {
+            "--set, --rerank-top-n: need a reranker; name one with --preset or --config": not specs
+            and (settings or rerank_top_n) is not None
+        }
+    )
     rerankers = configurations(specs, settings, rerank_top_n)
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     if dry_run:  # which reads a journal, but creates none

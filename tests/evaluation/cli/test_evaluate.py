@@ -44,9 +44,17 @@ def test_options_reach_the_comparison(secondpass, given_suite):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ([], 2, "missing SUITE, or --queries and --qrels"),
-        (["--queries", "suite/queries.jsonl"], 2, "missing SUITE, or --queries and --qrels"),
-        (["--qrels", "suite/qrels.tsv"], 2, "missing SUITE, or --queries and --qrels"),
+        ([], 2, "missing SUITE, a folder or file with judged questions"),
+        (
+            ["--queries", "suite/queries.jsonl"],
+            2,
+            "missing SUITE, a folder or file with judged questions",
+        ),
+        (
+            ["--qrels", "suite/qrels.tsv"],
+            2,
+            "missing SUITE, a folder or file with judged questions",
+        ),
         (["suite", "lexical"], 2, "only one is allowed, not suite and lexical; a preset needs"),
         (["suite", "--resume"], 2, "--resume: needs --into"),
         (["suite", "--resume", "--force", "--into", "x"], 2, "--resume, --force: give one of them"),
@@ -59,7 +67,19 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--compare", "name="], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
         (["suite", "--mode", "nosuch"], 2, "--mode"),
-        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: File exists"),
+        (["suite", "--baseline", "lexicla", "-p", "lexical"], 1, "did you mean 'lexical'?"),
+        (
+            ["suite", "--preset", "lexical", "--set", "blend=0.3"],
+            1,
+            "--set blend: has settings of its own; write --set blend.original=0.3",
+        ),
+        (["."], 1, "; did you mean suite?"),
+        (
+            ["suite/deep"],
+            1,
+            "`secondpass example FOLDER` writes an example, and `secondpass judge`",
+        ),
+        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: is a file, and no folder"),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
         (["suite", "--mode", "given"], 1, "nothing could be measured"),
     ],
@@ -70,6 +90,7 @@ def test_what_cannot_be_measured_is_told(
     monkeypatch.chdir(tmp_path)
     write("broken", "q1 0 moon 1\nq1 0 moon")
     write("wrong.yaml", "method: lexical\ndept: 3\n")
+    write("suite/deep/page.md", "A page.")
     outcome = secondpass("eval", *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 
