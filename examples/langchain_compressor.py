@@ -1,9 +1,11 @@
 """A LangChain document compressor that reranks with secondpass.
 
-Copy it into your project, and use it wherever LangChain takes a `BaseDocumentCompressor`, such as a
-contextual compression retriever::
+    pip install -e ".[embedded]" langchain-core
 
-    compressor = SecondPassCompressor(Reranker.from_preset("lexical"), top_n=5)
+Copy it into your project, and use it wherever LangChain takes a `BaseDocumentCompressor`, such as
+in a ``ContextualCompressionRetriever``::
+
+    compressor = SecondPassCompressor(Reranker.from_preset("embedded"), top_n=5)
     documents = compressor.compress_documents(retriever.invoke(query), query)
 """
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
 from secondpass.settings import registry
-from secondpass.settings.messages import COMING_FROM, suggestion
+from secondpass.settings.messages import COMING_FROM, did_you_mean, suggestion
 from secondpass.settings.name_hints import required_settings
 from secondpass.settings.signature import model_of, parameters_of
 
@@ -325,7 +325,7 @@ def key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
     inside = next((key for key, value in sections.items() if value is cls), None)
     if inside is None and (kind or registry.name_of("llms", cls)):
         inside = "method"
-    similar = suggestion(name, [*known], only_similar=True)
+    similar = did_you_mean(name, [*known])
     if inside is None or (similar and not synonym(name) and name not in INSTEAD):
         return similar or suggestion(name, [*known])
     if there := _within(name, inside, known):

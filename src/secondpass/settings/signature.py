@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import REQUIRED, describe, problems_of, suggestion
 
 if TYPE_CHECKING:
@@ -296,11 +296,18 @@ class Nested:
     Args:
         build: converts any value to the object; raises ConfigurationError.
         schema: returns the JSON Schema of the description.
+        cls: the class of the object, if its settings are always a mapping.
     """
 
-    def __init__(self, build: Callable[[Any], Any], schema: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        build: Callable[[Any], Any],
+        schema: Callable[[], dict[str, Any]],
+        cls: type | None = None,
+    ) -> None:
         self.build = build
         self.schema = schema
+        self.cls = cls
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -351,14 +358,14 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
             return value
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
-        message = f"give a mapping or {with_article(cls.__name__)}, not {describe(value)}"
-        raise ConfigurationError(message)
+        known = ", ".join(parameters_of(cls))
+        raise ConfigurationError(f"must be a mapping, not {describe(value)}; its keys are: {known}")
 
     def schema() -> dict[str, Any]:
         own = model_of(cls).model_json_schema()
         return {"anyOf": [own, {"type": "null"}]} if optional else own
 
-    return Nested(build, schema)
+    return Nested(build, schema, cls)
 
 
 def built(value: T | Mapping[str, Any]) -> T:

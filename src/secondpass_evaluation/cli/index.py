@@ -98,7 +98,9 @@ def index(
 
     An existing index is replaced when the new one is complete. Vectors of unchanged passages are
     reused. If nothing has changed, nothing is done. After Ctrl-C, the same command continues with
-    the vectors that it has already computed.
+    the vectors that it has already computed. For example:
+
+    `secondpass index docs --into docs.index`
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.indexing import build_index

@@ -20,13 +20,13 @@ from secondpass.cli.console import (
     ERROR,
     check_usage,
     decode_argument,
-    escaped,
     excerpt,
     fail,
     info,
     on_terminal,
     one_line,
     print_json,
+    print_text,
     result_console,
     warn,
 )
@@ -47,7 +47,7 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import explained, report_unexplained
+from secondpass.cli.rankings import EXPLANATION_INDENT, explained, report_unexplained
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
@@ -382,7 +382,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Expla
     console = result_console()
     console.print(_table(rows) if rows else "No results.")
     for explanation in explanations:
-        console.print(Text(f"{escaped(str(explanation))}\n"))
+        print_text(console, f"{explanation}\n", indent=EXPLANATION_INDENT)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> FittedTable:
