@@ -12,10 +12,13 @@ HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long check-wheels mutation lint size format bench bench-speed bench-speed-full docs clean
+.PHONY: demo venv test test-long check-wheels mutation lint size format bench bench-speed bench-speed-full docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
+
+# Without tests: what they need.
+venv: $(VENV)/.test
 
 # Keep compiled modules, for tests that start interpreters and for the next run.
 test test-long: export PYTHONDONTWRITEBYTECODE =

@@ -22,7 +22,7 @@ from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_s
 from secondpass.ranking.blending import Blend
 from secondpass.scorers.embedding.encoder import unit
 from secondpass.scorers.embedding.minilm import MiniLM
-from secondpass.scorers.embedding.similarity import Match, encoded_text, list_scores, match
+from secondpass.scorers.embedding.similarity import PassageMatch, encoded_text, list_scores, match
 from secondpass_evaluation import evaluate
 
 Vector = NDArray[np.float64]
@@ -35,7 +35,7 @@ PRESET = 0.2
 class Matches(NamedTuple):
     """A query and its passages, compared; arrays have a row for each passage."""
 
-    records: list[Match]
+    records: list[PassageMatch]
     query: Vector
     weights: Vector
     cosines: Vector
@@ -44,7 +44,7 @@ class Matches(NamedTuple):
     means: Vector
 
     @classmethod
-    def of(cls, records: list[Match]) -> Matches:
+    def of(cls, records: list[PassageMatch]) -> Matches:
         query = records[0].query
         return cls(
             records,

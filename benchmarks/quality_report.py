@@ -173,9 +173,13 @@ def depth(records: Sequence[Record]) -> str:
 
 def summary(records: Sequence[Record]) -> str:
     """The README's table: `embedded` at depth 100."""
-    rows = [changed(record)[1] for record in by_kind(records) if record["seen"]]
-    header = ["collection", "first stage", "queries", "before", "with `embedded`", "gain"]
-    return table([*header, "95 % interval"], rows, texts=2)
+    rows = []
+    for record in by_kind(records):
+        if record["seen"]:
+            *cells, gained, ends_of_gain = changed(record)[1]
+            rows.append([*cells, f"{gained} ({ends_of_gain})"])
+    header = ["collection", "first stage", "queries", "before", "after", "gain (95 % interval)"]
+    return table(header, rows, texts=2)
 
 
 def unseen(records: Sequence[Record]) -> str:

@@ -6,7 +6,10 @@ its ranking the next line of its standard output::
     {"query": "cats", "candidates": [{"id": "a", "text": "dogs"}, {"id": "b", "text": "cats"}]}
     {"query": "cats", "ranking": [{"rank": 1, "id": "b", …}, …], "report": {"status": "ok", …}}
 
-    python coprocess.py      measures the time of a request, without a model
+To measure the time of a request, without a model::
+
+    pip install -e ".[cli]"
+    python examples/coprocess.py
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
+
+import missing_package  # noqa: F401 - says what to install
+import typer  # noqa: F401 - the command in the other process needs it
 
 
 class Coprocess:

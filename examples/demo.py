@@ -2,8 +2,11 @@
 
 Searches the installed documentation for a learner's questions by vectors, by words and by both,
 reranks the results of each, measures all six against judgements, and runs the same reranking in a
-Haystack pipeline and a LlamaIndex query engine.
+Haystack pipeline and a LlamaIndex query engine. ``make demo`` installs what it needs, and runs it.
+In an environment of your own, in the root of the repository::
 
+    pip install -e ".[embedded,evaluation,cli]"
+    pip install -e . -e ./integrations/haystack -e ./integrations/llama_index
     python examples/demo.py                  30 of the questions, 20 candidates each
     python examples/demo.py --all            all of them
     python examples/demo.py "your question"  search for your own question
@@ -20,6 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import missing_package  # noqa: F401 - says what to install
 import numpy as np
 import python_docs
 from numpy.typing import NDArray

@@ -14,6 +14,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from secondpass import ConfigurationError, Reranker, SecondPassError
 from secondpass.settings import COMING_FROM
+from secondpass.settings.name_hints import _ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
@@ -28,9 +29,12 @@ HINT = (
 )
 
 
+def section(heading: str) -> str:
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
 def rows(heading: str) -> list[list[str]]:
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
+    lines = [line for line in section(heading).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -123,6 +127,36 @@ def test_without_a_model_another_one_is_used_or_one_is_asked_for(name: str, code
             ConfigurationError, match=r"method\.(model|llm): is required.*; give it as"
         ):
             ours(config)
+
+
+VALUES = {
+    "base_url": "http://127.0.0.1:9",
+    "llm": {"type": "openai", "model": "m"},
+    "model": "m",
+}
+"""What stands for `…` in the setting of this name."""
+CODE = [
+    code
+    for heading in ("Other libraries", "LangChain", "Search engines")
+    for code in re.findall(r"`(?:Reranker\()?({\"type\": .*?})\)?`", section(heading))
+]
+
+
+@pytest.mark.parametrize("code", dict.fromkeys(CODE))
+def test_what_to_write_can_be_written(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The methods of the tables, with a value in place of each `…`."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    text = re.sub(r'"(\w+)": …', lambda match: f"{match[0][:-1]}{VALUES[match[1]]!r}", code)
+    Reranker(eval(text, {"name": "m"})).close()
+
+
+def test_the_tables_have_code_to_try() -> None:
+    assert len(CODE) > 25
+
+
+@pytest.mark.parametrize("name", [name for name in _ELSEWHERE if name != "sentence-transformers"])
+def test_names_of_other_packages_have_a_row(name: str) -> None:
+    assert f'"{name}"' in section("Other libraries")
 
 
 # ---------------------------------------------------------------------- what leads to the page

@@ -180,7 +180,7 @@ def test_every_framework_and_the_core_are_tested_at_their_lowest_and_newest(proj
     of_project = [one for one in check_wheels.ENVIRONMENTS.values() if one.project == project.name]
     assert {True, False} == {one.lowest for one in of_project}
     extras = {extra for one in of_project for extra in one.extras}
-    optional = set(project.settings["optional-dependencies"]) - check_wheels.TORCH_EXTRAS
+    optional = set(project.settings["optional-dependencies"]) - check_wheels.INSTALL_TORCH
     if project.name == "secondpass":
         assert optional - extras == {"dev", "onnx"}  # the same engine as that of `embedded`
 
@@ -192,7 +192,7 @@ def test_environments_name_what_exists(name):
     assert set(environment.extras) <= set(project.settings["optional-dependencies"])
     stated = check_wheels.requirements(project, environment.extras)
     assert check_wheels.lowest(stated)
-    assert not set(environment.extras) & check_wheels.TORCH_EXTRAS
+    assert not set(environment.extras) & check_wheels.INSTALL_TORCH
     assert set(environment.beside) <= set(check_wheels.PROJECTS)
     for path in (*environment.tests, *check_wheels.NEEDS_SOURCES):
         file, _, function = path.partition("::")

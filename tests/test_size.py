@@ -38,8 +38,9 @@ def test_a_ranking_crosses_few_modules():
         ("class A: ...", "from a import A\nclass B(A): ...", ["A"]),
         ("class A: ...\nclass B(A): ...", "", []),
         ("class A: ...", "from a import A\nclass B(A): ...\nclass C(A): ...", []),
+        ("class A: ...\na = A()", "from a import A\nclass B(A): ...", []),
     ],
-    ids=["one subclass elsewhere", "in the same file", "two subclasses"],
+    ids=["one subclass elsewhere", "in the same file", "two subclasses", "an instance"],
 )
 def test_classes_spread_over_files(tmp_path, base, other, spread):
     (tmp_path / "a.py").write_text(base)

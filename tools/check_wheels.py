@@ -266,7 +266,8 @@ ENVIRONMENTS = {
 # here may require it.
 PLUGIN = "absent_packages"
 NO_TORCH = "torch<0"
-TORCH_EXTRAS = {"export", "sentence-transformers"}
+INSTALL_TORCH = {"export", "sentence-transformers", "peft"}
+"""Extras and packages that install torch."""
 TOOLS = (
     "hypothesis>=6.100",
     "jsonschema>=4.18",
@@ -344,7 +345,8 @@ def resolve_lines(program: str) -> None:
     install = [*installing(environment("lines", program), ()), "--dry-run"]
     for requirements, pages in install_lines(ROOT).items():
         line = " ".join(requirements)
-        if torch := TORCH_EXTRAS & {extra for one in requirements for extra in extras_of(one)}:
+        named = {*requirements, *(extra for one in requirements for extra in extras_of(one))}
+        if torch := INSTALL_TORCH & named:
             print(f"{line}: skipped, because {min(torch)} installs torch")
             continue
         try:

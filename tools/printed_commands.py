@@ -6,6 +6,7 @@ from pathlib import Path
 NOT_RUN = {
     "git clone": "downloads this repository; `make` is run in a clone",
     ". .venv/bin/activate": "the environment that `make` creates; tests have one of their own",
+    "pytest tests/": "tests of this project",
     "secondpass export": "converts a model of the hub; tests/cli/test_export.py does it",
     "secondpass judge log.jsonl": "asks a language model; evaluation/cli/test_judge.py does it",
     "secondpass judge --into": "asks a person; evaluation/cli/test_review.py does it",

@@ -151,11 +151,14 @@ def spread_classes(*sources: Path) -> list[str]:
     """Classes that exist only as the base of one class in another file."""
     defined: dict[str, set[Path]] = {}
     named: dict[str, set[Path]] = {}
+    created: set[str] = set()
     bases: dict[str, list[Path]] = {}
     for path in (path for source in sources for path in source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Name):
                 named.setdefault(node.id, set()).add(path)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                created.add(node.func.id)
             elif isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, set()).add(path)
                 for base in node.bases:
@@ -165,7 +168,8 @@ def spread_classes(*sources: Path) -> list[str]:
     return sorted(
         name
         for name, paths in defined.items()
-        if len(paths) == len(bases.get(name, ())) == 1
+        if name not in created
+        and len(paths) == len(bases.get(name, ())) == 1
         and {*bases[name]} != paths
         and named[name] <= {*paths, *bases[name]}
     )

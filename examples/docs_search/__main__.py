@@ -1,4 +1,10 @@
-"""``python -m docs_search QUERY``: search workflow documentation, reranked with ``--rerank``."""
+"""Search workflow documentation, reranked with ``--rerank``.
+
+    pip install -e ".[openai]"
+    python examples/docs_search "how do I publish a new version to PyPI" --rerank
+
+Without a key, a scripted model answers; README.md has what it prints.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ from pathlib import Path
 # `python examples/docs_search` finds the modules beside that folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import missing_package  # noqa: F401 - says what to install
 from docs_search.search import keyword_search, search
 
 

@@ -1,6 +1,9 @@
 """Runs an example pipeline: loads the YAML file, fills the store, and prints the ranking.
 
-``python run.py first.yaml "What is free will?"``; README.md has a table of the files.
+README.md has a table of the files.
+
+    pip install -e . -e "./integrations/haystack[embedded]"
+    python examples/haystack/run.py first.yaml "What is free will?"
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
 
+import missing_package  # noqa: F401 - says what to install
 import yaml
 from haystack import Document, Pipeline
 from haystack.core.errors import DeserializationError, PipelineRuntimeError

@@ -1,4 +1,10 @@
-"""``python -m learning_search QUERY --mode learn|research``: search the library."""
+"""Search a philosophy library, for learners or for research.
+
+    pip install -e ".[openai,evaluation]"
+    python examples/learning_search "Does determinism exclude free choice?" --mode learn
+
+Without a key, a scripted model answers; README.md has what it prints.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ from pathlib import Path
 # `python examples/learning_search` finds the modules beside that folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import missing_package  # noqa: F401 - says what to install
 from learning_search.search import search
 
 

@@ -7,8 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.llms import LLM, CustomLLM
 from llama_index.core.schema import NodeWithScore

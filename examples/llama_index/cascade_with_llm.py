@@ -1,6 +1,7 @@
 """A cascade: BM25 selects four nodes, and a language model orders these.
 
-    python cascade_with_llm.py
+    pip install -e . -e ./integrations/llama_index
+    python examples/llama_index/cascade_with_llm.py
 
 The language model is any LlamaIndex LLM, passed as ``llm=``. Here it is OpenAI's if
 ``llama-index-llms-openai`` is installed and a key is set, else a scripted one. A second run uses a

@@ -1,6 +1,7 @@
 """A library's search for researchers and for learners: one reranker, an ordering for each call.
 
-    python for_learners.py
+    pip install -e . -e ./integrations/llama_index
+    python examples/llama_index/for_learners.py
 
 The preset ``graded_passages`` grades passages from 0 to 10 by three criteria in one question.
 ``order="research"`` orders by grade. ``order="learn"`` arranges the first twenty from introductory

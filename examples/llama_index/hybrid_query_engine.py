@@ -1,6 +1,7 @@
 """Hybrid retrieval in a query engine, followed by a cross-encoder.
 
-    python hybrid_query_engine.py "How do I get one deleted file back?"
+    pip install -e . -e "./integrations/llama_index[embedded]"
+    python examples/llama_index/hybrid_query_engine.py "How do I get one deleted file back?"
 
 QueryFusionRetriever fuses a keyword retriever and a vector retriever, and its results are reranked.
 The preset ``default`` uses a cross-encoder from the hub. If that is unavailable, it uses the

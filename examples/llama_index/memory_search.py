@@ -1,6 +1,7 @@
 """An assistant's memory search: grades blended with the retriever's scores, and a threshold.
 
-    python memory_search.py
+    pip install -e . -e ./integrations/llama_index
+    python examples/llama_index/memory_search.py
 
 The preset ``blended_scores`` grades short memories from 0 to 1 in one question. The final score is
 0.4 times the retriever's score plus 0.6 times the grade; memories below 0.05 are dropped. ``llm=``

@@ -1,4 +1,11 @@
-"""``python -m local_rag index|query|evaluate``: a local knowledge base. `query` prints JSON."""
+"""A local knowledge base: index a folder, query it (as JSON), evaluate.
+
+    pip install -e ".[embedded,evaluation]"
+    python examples/local_rag index
+    python examples/local_rag query "What does it cost?" --mode hybrid+rerank --preset embedded
+
+README.md has the modes, and how to evaluate.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +18,7 @@ from pathlib import Path
 # `python examples/local_rag` finds the modules beside that folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import missing_package  # noqa: F401 - says what to install
 from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
 
 from secondpass import InputError, Reranker, SecondPassError

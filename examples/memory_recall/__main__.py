@@ -1,4 +1,10 @@
-"""``python -m memory_recall QUERY``: recall memories; JSON with ``--json``."""
+"""Recall memories of an assistant; JSON with ``--json``.
+
+    pip install -e ".[openai,embedded,evaluation]"
+    python examples/memory_recall "What should I cook for Ana?"
+
+Without a key, a scripted model answers; README.md has what it prints.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from pathlib import Path
 # `python examples/memory_recall` finds the modules beside that folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import missing_package  # noqa: F401 - says what to install
 from memory_recall.recall import Memory, records, shown
 from scripted_model import language_model
 

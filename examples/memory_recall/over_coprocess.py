@@ -1,4 +1,7 @@
-"""``python -m memory_recall.over_coprocess QUERY ...``: recall, reranked in another process.
+"""Recall memories, reranked in another process.
+
+    pip install -e ".[openai,embedded,evaluation,cli]"
+    cd examples && python -m memory_recall.over_coprocess "What should I cook for Ana?"
 
 This is how an assistant that is not written in Python can use the preset: it starts ``secondpass
 rerank --batch 1`` once and sends a line for each query. client.mjs does so in JavaScript.
@@ -9,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import missing_package  # noqa: F401 - says what to install
 from coprocess import Coprocess, llm_options
 from memory_recall.recall import Memory, shown
 from scripted_model import language_model

@@ -1,4 +1,10 @@
-"""``python -m planning_search QUERY``: search tactics, reranked with ``--llm-rerank``."""
+"""Search tactics of a planning tool, reranked with ``--llm-rerank``.
+
+    pip install -e ".[openai]"
+    python examples/planning_search database --llm-rerank
+
+Without a key, a scripted model answers; README.md has what it prints.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,7 @@ from pathlib import Path
 # `python examples/planning_search` finds the modules beside that folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import missing_package  # noqa: F401 - says what to install
 from planning_search.search import STORE, Store
 from scripted_model import language_model
 

@@ -1,4 +1,7 @@
-"""``python -m planning_search.over_coprocess QUERY ...``: search, reranked in another process.
+"""Search tactics, reranked in another process.
+
+    pip install -e ".[openai,cli]"
+    cd examples && python -m planning_search.over_coprocess database stock
 
 This is how the planning tool itself, which is not written in Python, can use the preset: it starts
 ``secondpass rerank --batch 1`` once and sends a line for each search.
@@ -9,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import missing_package  # noqa: F401 - says what to install
 from coprocess import Coprocess, llm_options
 from planning_search.__main__ import show
 from planning_search.search import STORE, Store

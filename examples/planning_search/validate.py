@@ -1,4 +1,7 @@
-"""``python -m planning_search.validate``: a reranked search in a temporary project, for review.
+"""A reranked search in a temporary project, for review.
+
+    pip install -e ".[openai]"
+    cd examples && python -m planning_search.validate --output review.md
 
 Searches for "database" with a limit of 5 and writes a Markdown file: the order before and after,
 the project as the model sees it, and the report.
@@ -14,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import missing_package  # noqa: F401 - says what to install
 from planning_search.__main__ import rerank
 from planning_search.search import STORE, Store
 

@@ -18,8 +18,14 @@ search that sorts by a field have no score: None, which is accepted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
 
 from secondpass import Candidate, Ranking, Reranker
 

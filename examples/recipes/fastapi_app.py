@@ -14,10 +14,15 @@ status says so. A failing model never fails a request. Set RERANK_PRESET to use 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 

@@ -7,9 +7,14 @@ for these examples.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
 
 from secondpass import Candidate, Ranking
 from secondpass.extend import MiniLM

@@ -15,6 +15,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
 
 from secondpass import Ranking, Reranker, fuse
 

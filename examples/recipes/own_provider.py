@@ -1,6 +1,6 @@
 """Your own provider of language models: Ollama's native API, in forty lines.
 
-    pip install -e ".[remote]"
+    pip install -e ".[remote,evaluation]"
     python examples/recipes/own_provider.py --scripted
     python examples/recipes/own_provider.py --model qwen3:8b
 

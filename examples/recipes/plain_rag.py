@@ -28,11 +28,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import openai
-
 sys.path.insert(0, str(Path(__file__).parents[1]))  # scripted_model.py
 
 import handbook
+import openai
 from scripted_model import language_model
 
 from secondpass import Ranked, Ranking, Reranker

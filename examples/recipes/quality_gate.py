@@ -24,6 +24,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
+
+import missing_package  # noqa: F401 - says what to install
+
 from secondpass import SecondPassError
 from secondpass.extend import MiniLM
 from secondpass_evaluation import Comparison, HybridRetriever, compare, load_suite

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.errors import unchangeable
 from secondpass.settings import counted, suggestion
 from secondpass.settings.keys import with_hidden_keys
 from secondpass.types import changed_fields
@@ -17,6 +18,7 @@ from secondpass_evaluation.reading import Qrels, Run
 from secondpass_evaluation.significance import Difference
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The time and usage of a system, over all queries.
@@ -114,6 +116,7 @@ TEXT_LENGTH = 200
 """Characters of a document that :class:`Shown` keeps."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Stability:
     """How much a ranking depends on the order of its input.
@@ -134,6 +137,7 @@ class Stability:
     means: tuple[float, ...]
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A document in a list of results: its rank from 1, and the first 200 characters of its text.
@@ -149,6 +153,7 @@ class Shown:
     before: int | None
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Change:
     """A query on which a reranker is better or worse than its first stage.
@@ -165,6 +170,7 @@ class Change:
     top_before: tuple[Shown, ...] = field(repr=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Result:
     """One system: a first stage, or a reranker behind one.

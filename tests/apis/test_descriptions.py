@@ -13,7 +13,7 @@ from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
 from secondpass.apis.descriptions import APIS
 from secondpass.apis.endpoint import Endpoint
-from secondpass.apis.wire import Pairs, request_url
+from secondpass.apis.wire import RerankRequest, request_url
 
 CLIENTS = json.loads(
     (Path(__file__).parents[1] / "support" / "rerank_clients.json").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def test_what_it_was_checked_against(name):
 def test_requests_are_those_of_the_client(name):
     client, api = CLIENTS[name], APIS[name]
     endpoint = Endpoint(name, model="m", base_url="http://h", spans=api.spans is not None)
-    body = endpoint._body(Pairs("q", NUMBERS), ())
+    body = endpoint._body(RerankRequest("q", NUMBERS), ())
     for member in body.keys() & client["body"].keys() - {"truncate"}:
         assert body[member] == client["body"][member]
     texts = json.dumps(NUMBERS[0])

@@ -9,12 +9,12 @@ import pytest
 
 from secondpass import MissingExtraError
 from secondpass.exporting import export as exporting
-from secondpass.exporting.agreement import Agreement
+from secondpass.exporting.agreement import ScoreAgreement
 from secondpass.exporting.conversion import ExportError
 from secondpass.exporting.export import Exported
 from tiny_architectures import word_pairs, write_architecture
 
-GOOD = Agreement(60, 4, 0.02, 0.01, 0.5, 1.0, 1.0)
+GOOD = ScoreAgreement(60, 4, 0.02, 0.01, 0.5, 1.0, 1.0)
 
 
 class Export:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass.concurrency.admission import Claim
-from secondpass.concurrency.turns import Sharing, Turn, Turns
+from secondpass.concurrency.turns import CallTurn, Sharing, Turns
 from secondpass.errors import OverloadedError
 
 COSTS = {
@@ -217,7 +217,7 @@ def test_an_interrupted_call_is_no_fast_one():
     turns.admission.cost.learn(20, 0.02)
     claim = Claim(0.01, asked=0.0)
     assert turns.enter(claim, 20, 0.0)
-    turn = Turn(claim, 0, 20, 32, lambda: None, lambda: claim)
+    turn = CallTurn(claim, 0, 20, 32, lambda: None, lambda: claim)
     turns.take(turn, 0.009)
     turns.end(turn, 0.01, interrupted=True)
     assert turns.admission.cost.seconds(turn.pairs) == pytest.approx(0.001 * turn.pairs)

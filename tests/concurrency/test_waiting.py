@@ -11,7 +11,7 @@ import pytest
 import secondpass
 from no_threads import refuse_threads
 from secondpass.concurrency import waiting
-from secondpass.concurrency.waiting import Service, Signal, received, start
+from secondpass.concurrency.waiting import BackgroundThread, Signal, received, start
 
 SECONDS = 60
 PACKAGES = Path(secondpass.__file__).parents[1]
@@ -123,7 +123,7 @@ def test_a_service_is_started_once(monkeypatch):
         names.put(threading.current_thread().name)
         stop.wait(SECONDS)
 
-    service = Service(work, "a-name")
+    service = BackgroundThread(work, "a-name")
     for _ in range(3):
         service.start()
         service.started = False

@@ -14,7 +14,7 @@ import pytest
 
 from no_threads import refuse_threads
 from secondpass.concurrency import waiting
-from secondpass.concurrency.workers import Outcome, Worker, in_threads, uninterrupted
+from secondpass.concurrency.workers import CallResult, Worker, in_threads, uninterrupted
 
 SECONDS = 60
 
@@ -31,7 +31,7 @@ def test_an_error_leaves_no_cycle():
     gc.collect()
     gc.disable()
     try:
-        outcome = Outcome(fail)
+        outcome = CallResult(fail)
         reference = weakref.ref(outcome)
         with pytest.raises(RaisedError) as caught:
             outcome.result()

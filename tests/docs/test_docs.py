@@ -213,9 +213,19 @@ SCRIPT = r"(?<![\w/])(?:benchmarks|examples|tests|tools)/[\w/]+\.(?:py|yaml)"
 
 
 def test_every_script_that_the_docs_name_exists():
-    for page in PAGES:
+    for page in CONSOLES:
         for name in re.findall(SCRIPT, page.read_text()):
-            assert (ROOT / name).exists(), f"{page.name}: {name}"
+            if "NAME" not in name:  # of what a contributor adds
+                assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_the_first_change_of_contributors_can_be_made():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    source, words = re.findall(r"In `(src/\S+)`, find `(.+?)` and write", text)[0]
+    tests = source.replace("src/secondpass/", "tests/").replace("candidates", "test_candidates")
+    assert f"pytest {tests} " in text
+    for name in (source, tests):
+        assert (ROOT / name).read_text(encoding="utf-8").count(words) == 1, name
 
 
 BENCHMARK = r"python (?:-m )?(benchmarks[./][\w./]+)([^`]*)`"

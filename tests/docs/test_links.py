@@ -102,6 +102,32 @@ def test_every_page_of_users_is_in_the_navigation():
     assert sorted(navigation(configuration()["nav"])) == sorted(shown)
 
 
+HOW_TO = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "start.md", DOCS / "tutorial.md"]
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def test_pages_begin_with_their_purpose_and_end_with_the_next_pages(page):
+    text = page.read_text(encoding="utf-8")
+    first = text.split("\n\n")[1]
+    assert re.match(r"[A-Z]", first), "a paragraph, not a table, a list or code"
+    *_, last = re.split(r"^## ", text, flags=re.MULTILINE)
+    assert last.startswith("Where next\n")
+    assert len(re.findall(r"\]\(", last)) > 2
+
+
+def test_the_first_page_leads_to_each_page_of_users():
+    """But to those that another page introduces: the reference, and what Production leads to."""
+    linked = {link.partition("#")[0] for link in links(DOCS / "index.md")}
+    behind = {link.partition("#")[0] for link in links(DOCS / "how-to/production.md")}
+    led = {
+        *linked,
+        *(path.removeprefix("../") for path in behind),
+        *(f"how-to/{path}" for path in behind),
+    }
+    pages = {path for path in navigation(configuration()["nav"]) if not path.startswith("api/")}
+    assert pages - led == {"index.md"}
+
+
 def test_every_other_page_is_linked():
     """The pages of contributors, which the navigation leaves out."""
     linked = {

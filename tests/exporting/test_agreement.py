@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from secondpass.exporting.agreement import (
-    Agreement,
+    ScoreAgreement,
     agreement,
     kendall_tau,
     sample_pairs,
@@ -69,7 +69,7 @@ def test_differences_and_means_over_queries():
 
 def test_equal_scores_have_no_deviation():
     measured = agreement([[1.0, 1.0]], [[1.0, 1.0]])
-    assert measured == Agreement(2, 1, 0.0, 0.0, 0.0, None, None)
+    assert measured == ScoreAgreement(2, 1, 0.0, 0.0, 0.0, None, None)
     assert measured.largest_in_deviations is None
     assert measured.mean_in_deviations is None
 

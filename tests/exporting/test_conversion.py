@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from remembered_trace import remember
-from secondpass.exporting.agreement import Agreement
+from secondpass.exporting.agreement import ScoreAgreement
 from secondpass.exporting.conversion import ExportError, convert, quiet
 from secondpass.exporting.export import export
 from tiny_architectures import CONFIGS, scores_of, word_pairs, write_architecture
@@ -70,7 +70,7 @@ def test_a_model_that_cannot_be_traced(tmp_path):
 
 
 def test_errors_keep_their_agreements_between_processes():
-    agreements = {"float32": Agreement(30, 2, 0.5, 0.1, 1.0, 0.9, 0.8)}
+    agreements = {"float32": ScoreAgreement(30, 2, 0.5, 0.1, 1.0, 0.9, 0.8)}
     error = pickle.loads(pickle.dumps(ExportError("refused", agreements)))
     assert (str(error), error.agreements) == ("refused", agreements)
 

@@ -306,9 +306,9 @@ def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
     one = make(flavour)
     service = one.method if flavour in DIALECTS else one.method.llm
     if flavour in DIALECTS:
-        from secondpass.apis.wire import Pairs
+        from secondpass.apis.wire import RerankRequest
 
-        request = Pairs(QUERY, [PASSAGE])
+        request = RerankRequest(QUERY, [PASSAGE])
     else:
         from secondpass.questions import Prompt, Turn
 

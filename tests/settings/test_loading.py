@@ -309,8 +309,8 @@ UNKNOWN = {
     "path": ("../default", "no preset is named '../default'"),
     "file name": ("default.yaml", "no preset is named 'default.yaml'"),
     "empty": ("", "no preset is named ''"),
-    "None": (None, "no preset is named nothing"),
-    "number": (7, "no preset is named 7"),
+    "None": (None, "give the name of a preset, not nothing"),
+    "number": (7, "give the name of a preset, not 7"),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from frozen_heap import frozen_heap  # noqa: F401
 from secondpass.storage import files
-from secondpass.storage.files import Connection, connect
+from secondpass.storage.files import SqliteConnection, connect
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
 
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def connection(path):
-    connection = Connection(path)
+    connection = SqliteConnection(path)
     yield connection
     connection.close()
 
@@ -42,7 +42,7 @@ def write(connection):
 
 def test_garbage_in_a_cycle_is_closed_without_a_warning(path, recwarn):
     """From Python 3.13, an open connection of SQLite that is collected warns."""
-    dropped = Connection(path)
+    dropped = SqliteConnection(path)
     dropped.itself = dropped
     dropped.run(lambda one: one.execute("BEGIN IMMEDIATE"))
     del dropped
@@ -54,7 +54,7 @@ def test_garbage_in_a_cycle_is_closed_without_a_warning(path, recwarn):
 
 def test_a_missing_file_is_not_created(tmp_path):
     with pytest.raises(sqlite3.OperationalError):
-        Connection(tmp_path / "absent").run(count)
+        SqliteConnection(tmp_path / "absent").run(count)
     assert not [*tmp_path.iterdir()]
 
 
@@ -108,7 +108,7 @@ def test_a_fork_closes_it_in_both(connection):
 
 def test_garbage_is_not_collected_while_a_fork_holds_it(path):
     """It is locked then, and closing it would wait forever."""
-    dropped = Connection(path)
+    dropped = SqliteConnection(path)
     dropped.run(count)
     dropped.itself = dropped
     gone = weakref.ref(dropped)

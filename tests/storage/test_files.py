@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from secondpass.storage import Layout
-from secondpass.storage.files import Connection, WrongFileError, check_kind, prepare
+from secondpass.storage.files import SqliteConnection, WrongFileError, check_kind, prepare
 
 LAYOUT = Layout(
     name="notebook",
@@ -46,13 +46,13 @@ READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.storage.files import Connection
+from secondpass.storage.files import SqliteConnection
 from secondpass.storage.files import check_kind, prepare
 from store_kinds import KINDS
 
 path, layout = Path(sys.argv[1]), KINDS["answers"].layout
 prepare(path, layout)
-writer = Connection(path)
+writer = SqliteConnection(path)
 writer.run(lambda file: file.execute("PRAGMA journal_mode = DELETE"))  # which locks the file itself
 writer.run(lambda file: file.execute("BEGIN IMMEDIATE"))
 check_kind(path, layout)
@@ -71,7 +71,7 @@ def test_a_file_is_checked_again_after_it_was_closed(tmp_path):
     """Its inode may be that of another file by then."""
     path = tmp_path / "file"
     prepare(path, LAYOUT)
-    connection = Connection(path)
+    connection = SqliteConnection(path)
     connection.run(lambda file: file.execute("SELECT * FROM notes").fetchall())
     check_kind(path, LAYOUT)
     connection.close()
@@ -87,7 +87,7 @@ def test_the_mode_of_a_file_that_was_overwritten_is_not_changed(tmp_path):
     """Not even while there are connections to it."""
     path = tmp_path / "file"
     prepare(path, LAYOUT)
-    with closing(Connection(path)) as connection:
+    with closing(SqliteConnection(path)) as connection:
         connection.run(lambda file: file.execute("SELECT * FROM notes").fetchall())
         path.write_bytes(b"notes of the user\n" * 500)
         path.chmod(0o664)

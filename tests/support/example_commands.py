@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-PROGRAMS = ("pip", "python", "uvicorn")
+PROGRAMS = ("pip", "python", "uvicorn", "cd")
 
 
 def commands(path: Path) -> list[str]:

@@ -1,4 +1,11 @@
-"""Reranks passages of the handbook with a local model server; see README.md."""
+"""Reranks passages of the handbook with a local model server.
+
+    pip install -e ".[embedded,evaluation,openai,remote]"
+    python examples/recipes/local_servers/run.py ollama
+    python examples/recipes/local_servers/run.py llama_cpp --scripted
+
+README.md has the servers and their configurations. ``--scripted`` needs no server.
+"""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_every_file_can_be_run_and_is_in_the_table() -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
         head = "\n".join(lines[: next(index for index, line in enumerate(lines) if line[0] != "#")])
         assert "# Needs: " in head
-        assert f"python run.py {path.name} " in head
+        assert f"python examples/haystack/run.py {path.name} " in head
 
 
 ASYNCHRONOUS = ("first.yaml", "hybrid.yaml", "cascade_chat_generator.yaml")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.prompts.template import Prompting, Rendered
+from secondpass.prompts.template import FrameworkPrompt, Prompting
 from secondpass.reranker import Reranker
 from secondpass.settings import changed, suggestion
 
@@ -27,7 +27,7 @@ def prompts_of(reranker: Reranker) -> dict[str, Any]:
     for prefix, prompting in _promptings(reranker):
         for part in _PARTS:
             template = getattr(prompting, part)
-            prompt = template.prompt if isinstance(template, Rendered) else template
+            prompt = template.prompt if isinstance(template, FrameworkPrompt) else template
             prompts[f"{prefix}{part}_prompt"] = prompt
     return prompts
 

@@ -34,7 +34,7 @@ from secondpass.apis.decision_descriptions import (
 )
 from secondpass.apis.method import ApiMethod
 from secondpass.apis.template import lookup
-from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.apis.wire import RerankRequest, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ConfigurationError, Problem, ReplyError
 from secondpass.limits import PRICES, Prices
@@ -374,13 +374,13 @@ class Decisions(ApiMethod[DecisionApi]):
             question += estimate_tokens(query) + estimate_tokens(instruction or "")
         return lambda document: estimate_tokens(document) + question
 
-    def _ids(self, request: Pairs) -> list[str]:
+    def _ids(self, request: RerankRequest) -> list[str]:
         """The ids of the questions of a request, which are labels of its documents."""
         if self._layout == "each":
             return [_ALONE]
         return label_all("opaque", request.query, request.documents, ())
 
-    def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
+    def _body(self, request: RerankRequest, without: Sequence[str]) -> dict[str, Any]:
         ids = self._ids(request)
         values = {
             "model": self.model,
@@ -405,7 +405,7 @@ class Decisions(ApiMethod[DecisionApi]):
         levels = [{"level": text, "index": str(number)} for number, text in enumerate(self._levels)]
         return api_template.fill(self._kind.question, values, levels, OF_LEVELS)
 
-    def _state(self, request: Pairs, ids: Sequence[str]) -> dict[str, Any] | None:
+    def _state(self, request: RerankRequest, ids: Sequence[str]) -> dict[str, Any] | None:
         values = {"query": request.query, "instruction": request.instruction}
         if self._layout == "each":
             values["document"] = request.documents[0]
@@ -416,7 +416,7 @@ class Decisions(ApiMethod[DecisionApi]):
         ]
         return api_template.fill(self._api.together or {}, values, documents, OF_STATE)
 
-    def _state_text(self, request: Pairs, ids: Sequence[str]) -> str:
+    def _state_text(self, request: RerankRequest, ids: Sequence[str]) -> str:
         labels: Sequence[str | None] = [None] if self._layout == "each" else ids
         documents = [
             fenced("document", text, label)
@@ -436,7 +436,7 @@ class Decisions(ApiMethod[DecisionApi]):
             remark = await in_thread(lambda: wire.remark_without(api.answers, body, sent))
         return Response(text, False, tokens, output, units=units, body=body, remark=remark)
 
-    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+    def _scores(self, response: Response, request: RerankRequest) -> ResponseScores:
         ids = self._ids(request)
         try:
             return read_answers(response.body, self._api, self._kind, ids, len(self._levels))

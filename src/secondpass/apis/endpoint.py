@@ -10,7 +10,7 @@ from secondpass.apis import template as api_template
 from secondpass.apis import wire
 from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
 from secondpass.apis.method import ApiMethod
-from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.apis.wire import RerankRequest, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
@@ -25,7 +25,7 @@ from secondpass.types import ScoreKind
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
-__all__ = ["APIS", "Endpoint", "Pairs"]
+__all__ = ["APIS", "Endpoint", "RerankRequest"]
 
 
 @configurable
@@ -172,7 +172,7 @@ class Endpoint(ApiMethod[RerankApi]):
             return [*self._api.optional, *self._api.span_members]
         return self._api.optional
 
-    def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
+    def _body(self, request: RerankRequest, without: Sequence[str]) -> dict[str, Any]:
         query, instruction = request.query, request.instruction
         values = {
             "query": query,
@@ -204,7 +204,7 @@ class Endpoint(ApiMethod[RerankApi]):
             remark=remark,
         )
 
-    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+    def _scores(self, response: Response, request: RerankRequest) -> ResponseScores:
         body, texts = response.body, request.documents
         spans = self._api.spans if response.with_spans else None
         try:

@@ -16,7 +16,7 @@ from secondpass.apis import template as api_template
 from secondpass.apis import wire
 from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
 from secondpass.apis.descriptions import Api, Verified, check_path
-from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.apis.wire import RerankRequest, Response, ResponseScores
 from secondpass.asking.batches import ask_in_halves, merge_batches, repairing
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
@@ -66,7 +66,7 @@ _Purpose: TypeAlias = Literal["first", "search", "repair"]
 about parts of what was refused because of its content."""
 
 
-class ApiMethod(Client[Pairs], Generic[A]):
+class ApiMethod(Client[RerankRequest], Generic[A]):
     """Scores candidates by an API that is described as data. Subclasses have the settings."""
 
     package = "httpx"
@@ -257,15 +257,17 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
-        request = Pairs(task.query, texts, self._instruction(task))
+    def _question(
+        self, task: Task, texts: Sequence[str]
+    ) -> Question[RerankRequest, ResponseScores]:
+        request = RerankRequest(task.query, texts, self._instruction(task))
 
         def read(response: Any) -> ResponseScores:
             if response.body is json_http.INVALID:
                 raise ReplyError(f"it is not JSON{response.remark}", "bad_response")
             return self._scores(response, request)
 
-        def shrink() -> Question[Pairs, ResponseScores] | None:
+        def shrink() -> Question[RerankRequest, ResponseScores] | None:
             if any(len(text) > LONG for text in texts):
                 return self._question(task, [cut(text, LONG) for text in texts])
             if self._splits_long and len(texts) > 1:
@@ -318,7 +320,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
         return lambda document: estimate_tokens(document) + per_pair
 
-    def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
+    def _body(self, request: RerankRequest, without: Sequence[str]) -> dict[str, Any]:
         """The JSON body of a request, without some of its optional members."""
         raise NotImplementedError
 
@@ -326,7 +328,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         """The response with this text, to a request without some of its optional members."""
         raise NotImplementedError
 
-    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+    def _scores(self, response: Response, request: RerankRequest) -> ResponseScores:
         """The scores in a response that is JSON.
 
         Raises:
@@ -381,7 +383,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             return Secret(NO_KEY)
         return super()._key()
 
-    async def _complete(self, request: Pairs) -> Completion:
+    async def _complete(self, request: RerankRequest) -> Completion:
         auth = self._auth
         if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
             self.check_installed()
@@ -390,7 +392,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             await in_thread_of(credentials, credentials.prepare)
         return await super()._complete(request)
 
-    def _sent_with(self, key: Secret, request: Pairs) -> Sent:
+    def _sent_with(self, key: Secret, request: RerankRequest) -> Sent:
         sent = super()._sent_with(key, request)
         return sent if self._credentials is None else sent.with_secrets(self._credentials.secrets)
 
@@ -405,11 +407,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
             connection.client.headers.update(self._api.headers)
         return connection
 
-    def _texts(self, request: Pairs) -> Sequence[str]:
+    def _texts(self, request: RerankRequest) -> Sequence[str]:
         texts = (request.query, request.instruction, *request.documents)
         return [text for text in texts if text is not None]
 
-    async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
+    async def _answer(self, client: Any, request: RerankRequest, sent: Sent) -> Completion:
         without = [name for name in self._optional if name in self._rejected_members]
         body = self._body(request, without)
         response = await client.post(self._url, json=body)
@@ -428,7 +430,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _learn(
         self,
         response: ErrorResponse,
-        request: Pairs,
+        request: RerankRequest,
         body: Mapping[str, Any],
         without: Sequence[str],
     ) -> None:
@@ -451,7 +453,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             if refused.form not in self._refused_forms:
                 raise refused
 
-    def _learn_size(self, response: ErrorResponse, request: Pairs) -> None:
+    def _learn_size(self, response: ErrorResponse, request: RerankRequest) -> None:
         """Remember the documents or tokens per request that a server states; then raise that."""
         count = len(request.documents)
         limit = api_batches.batch_limit(response.text)
@@ -469,7 +471,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
             raise LLMError(message, BATCH_TOO_LARGE)
 
     def _may_be_too_large(
-        self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]
+        self, response: ErrorResponse, request: RerankRequest, body: Mapping[str, Any]
     ) -> bool:
         """Whether a request was refused for no known reason, which may be its size."""
         texts = self._api.text_members

@@ -34,7 +34,7 @@ _MAX_LOGIT = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class RerankRequest:
     """A request: the query and the documents of a batch."""
 
     query: str

@@ -59,9 +59,9 @@ from secondpass.asking.scheduler import (
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.left_behind import AbandonedCallsError, GuardedCall, check_abandoned
 from secondpass.concurrency.locks import WITH_MAY_SKIP_EXIT, release_left
-from secondpass.concurrency.turns import HELD, WIDTH, Turn
+from secondpass.concurrency.turns import HELD, WIDTH, CallTurn
 from secondpass.concurrency.waiting import Signal, received, start
-from secondpass.concurrency.workers import Outcome
+from secondpass.concurrency.workers import CallResult
 from secondpass.errors import (
     DeadlineError,
     MethodError,
@@ -293,7 +293,7 @@ class _InTurn:
         self._pairs = call.pairs  # before the call, because the scorer may change the lists
         self._asked = time.monotonic()
         self._began: float | None = None  # None until the scorer is called
-        self._turn: Turn | None = None  # None until it is taken
+        self._turn: CallTurn | None = None  # None until it is taken
         self._turns = None if call.sharing is None else call.sharing.turns
         is_alone = len(call.ledgers) == 1
         self.needs_turn = self._turns is not None and is_alone and self._turns not in HELD.get()
@@ -515,10 +515,10 @@ def _call_until_deadline(
     except AbandonedCallsError as error:
         return error
     running = GuardedCall(work, call.scorer)
-    outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
+    outcomes: SimpleQueue[CallResult[T]] = SimpleQueue()
     context = contextvars.copy_context()
     try:
-        start(lambda: outcomes.put(Outcome(partial(context.run, running))))
+        start(lambda: outcomes.put(CallResult(partial(context.run, running))))
     except RuntimeError:
         return _NoThreadError()
     try:

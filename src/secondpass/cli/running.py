@@ -195,11 +195,10 @@ def listed(words: Sequence[str]) -> str:
 
 def _as_setting(option: str, options: Sequence[str]) -> str:
     """``; …`` for an option that is a setting, or another tool's; empty without one."""
-    from secondpass.reranker import SECTIONS, Reranker
+    from secondpass.reranker import Reranker
 
     name = option.lstrip("-").replace("-", "_")
-    known = parameters_of(Reranker)
-    what = {name: OPEN} if name in known else parameter_hints.configured(name, [*known], SECTIONS)
+    what = parameter_hints.configured(name, parameters_of(Reranker))
     if not isinstance(what, Mapping):
         return "" if what is None else f"; {what}"
     key = next(iter(what))

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.threads import running_loop
-from secondpass.concurrency.waiting import Service, received
+from secondpass.concurrency.waiting import BackgroundThread, received
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Portal:
         self.loop = asyncio.new_event_loop()
         self.has_ended = False
         self._thread_id: int | None = None
-        self._service = Service(self._run)
+        self._service = BackgroundThread(self._run)
 
     def open(self) -> None:
         """Start the thread, unless that was done."""

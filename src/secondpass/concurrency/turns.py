@@ -34,11 +34,11 @@ class Turns:
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width, in_calls=True)
         self._lock = fork_lock()
-        self._running: list[Turn] = []
-        self._waiting: list[Turn] = []
+        self._running: list[CallTurn] = []
+        self._waiting: list[CallTurn] = []
         self._process = os.getpid()
 
-    def take(self, turn: Turn, now: float) -> None:
+    def take(self, turn: CallTurn, now: float) -> None:
         """Begin a turn, now or when it is next.
 
         A turn left over from an interrupted call of this thread is dropped: an exception of a
@@ -99,7 +99,7 @@ class Turns:
             turn.wake()
 
     def end(
-        self, turn: Turn, now: float, *, scored: bool = False, interrupted: bool = False
+        self, turn: CallTurn, now: float, *, scored: bool = False, interrupted: bool = False
     ) -> None:
         """End a turn, or stop waiting for it.
 
@@ -123,7 +123,7 @@ class Turns:
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class CallTurn:
     """The turn of one call."""
 
     claim: Claim
@@ -163,7 +163,7 @@ class Sharing:
         self.turns = turns_of(scorer)
         self.claim: Claim | None = None  # None until the first call
         self._refused: float | None = None  # seconds that it would have to wait
-        self._turn: Turn | None = None  # the last one
+        self._turn: CallTurn | None = None  # the last one
 
     def most_together(self, seconds: float) -> int:
         """How many pairs of several rankings a call may have if they have these seconds left."""
@@ -180,7 +180,7 @@ class Sharing:
         *,
         loop: AbstractEventLoop | None,
         now: float,
-    ) -> Turn:
+    ) -> CallTurn:
         """The turn of the next texts, at most ``pairs``, which is still to be taken.
 
         ``claim`` is called once; ``reference`` is a weak reference to the call.
@@ -196,7 +196,7 @@ class Sharing:
         if self._refused is not None:
             raise OverloadedError(self._refused)
         rank = 0 if self._turn is None else self._turn.rank + self._turn.pairs
-        self._turn = Turn(self.claim, rank, pairs, self.first, wake, reference, loop)
+        self._turn = CallTurn(self.claim, rank, pairs, self.first, wake, reference, loop)
         return self._turn
 
     def end(self) -> None:

@@ -110,7 +110,7 @@ def _serve(jobs: _Jobs) -> None:
         _idle.append(jobs)
 
 
-class Service:
+class BackgroundThread:
     """Work that lasts, in a thread of its own, which is started once.
 
     Args:

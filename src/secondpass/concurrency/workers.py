@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
 from secondpass.concurrency.left_behind import GuardedCall, process_exits
-from secondpass.concurrency.waiting import Service, received, start
+from secondpass.concurrency.waiting import BackgroundThread, received, start
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _Jobs: TypeAlias = "SimpleQueue[Callable[[], object] | None]"
 
 
-class Outcome(Generic[T]):
+class CallResult(Generic[T]):
     """What a function has returned or raised, for another thread."""
 
     def __init__(self, function: Callable[[], T]) -> None:
@@ -52,10 +52,10 @@ def uninterrupted(function: Callable[[], T]) -> T:
 
     Signal handlers run in the main thread only, so that their exceptions do not interrupt it.
     """
-    outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
+    outcomes: SimpleQueue[CallResult[T]] = SimpleQueue()
     context = contextvars.copy_context()
     try:
-        start(lambda: outcomes.put(Outcome(partial(context.run, function))))
+        start(lambda: outcomes.put(CallResult(partial(context.run, function))))
     except RuntimeError:  # the system starts no more threads
         return function()
     return received(outcomes).result()
@@ -70,7 +70,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._jobs: _Jobs = SimpleQueue()
-        self._service = Service(partial(_work, self._jobs), name)
+        self._service = BackgroundThread(partial(_work, self._jobs), name)
         weakref.finalize(self, self._jobs.put, None).atexit = False
 
     def submit(self, job: Callable[[], object]) -> None:
@@ -96,14 +96,14 @@ class Worker:
         Raises:
             RuntimeError: see :meth:`submit`.
         """
-        outcomes: SimpleQueue[Outcome[T]] = SimpleQueue()
-        self.submit(lambda: outcomes.put(Outcome(function)))
+        outcomes: SimpleQueue[CallResult[T]] = SimpleQueue()
+        self.submit(lambda: outcomes.put(CallResult(function)))
         return received(outcomes).result()
 
 
 def _work(jobs: _Jobs) -> None:
     while (job := jobs.get()) is not None:
-        Outcome(job)
+        CallResult(job)
         del job
 
 
@@ -115,7 +115,7 @@ def in_threads(
     What it raises is raised in place of the result. After an exception, and at the end, also of an
     iterator that is closed early, no others are begun; those that were begun have ended then.
     """
-    jobs = deque((item, SimpleQueue[Outcome[T]]()) for item in items)
+    jobs = deque((item, SimpleQueue[CallResult[T]]()) for item in items)
     outcomes = [outcome for _, outcome in jobs]
     ended: SimpleQueue[None] = SimpleQueue()
 
@@ -123,7 +123,7 @@ def in_threads(
         with contextlib.suppress(IndexError):  # of an empty deque
             while True:
                 item, outcome = jobs.popleft()
-                ended_call = Outcome(GuardedCall(partial(function, item)))
+                ended_call = CallResult(GuardedCall(partial(function, item)))
                 if ended_call.failed:
                     jobs.clear()
                 outcome.put(ended_call)

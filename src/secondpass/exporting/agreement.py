@@ -19,7 +19,7 @@ _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class ScoreAgreement:
     """The scores of a run against those of the original.
 
     Attributes:
@@ -54,7 +54,9 @@ class Agreement:
         return self.mean / self.deviation if self.deviation else None
 
 
-def agreement(original: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Agreement:
+def agreement(
+    original: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
+) -> ScoreAgreement:
     """Compare two runs: the scores of each query's passages in the original, and in the other.
 
     Raises:
@@ -73,7 +75,7 @@ def agreement(original: Sequence[Sequence[float]], other: Sequence[Sequence[floa
     if not (np.isfinite(before).all() and np.isfinite(after).all()):
         raise ValueError("a score is not finite")
     differences = np.abs(after - before)
-    return Agreement(
+    return ScoreAgreement(
         len(before),
         len(lists),
         float(differences.max()),

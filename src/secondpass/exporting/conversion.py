@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import SecondPassError
-from secondpass.exporting.agreement import Agreement
+from secondpass.exporting.agreement import ScoreAgreement
 from secondpass.scorers.hub.model import first_line
 from secondpass.scorers.runtimes.runtime import Backend, import_openvino, openvino_core
 
@@ -31,9 +31,11 @@ class ExportError(SecondPassError, RuntimeError):
         agreements: as in :class:`Exported`; empty if none was measured.
     """
 
-    def __init__(self, message: str, agreements: Mapping[str, Agreement] | None = None) -> None:
+    def __init__(
+        self, message: str, agreements: Mapping[str, ScoreAgreement] | None = None
+    ) -> None:
         super().__init__(message)
-        self.agreements: Mapping[str, Agreement] = dict(agreements or {})
+        self.agreements: Mapping[str, ScoreAgreement] = dict(agreements or {})
 
 
 def convert(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import InputError, ModelLoadError
-from secondpass.exporting.agreement import TOP, Agreement, agreement, by_query, sample_pairs
+from secondpass.exporting.agreement import TOP, ScoreAgreement, agreement, by_query, sample_pairs
 from secondpass.exporting.conversion import ExportError, convert, quiet
 from secondpass.scorers.batching.pairs import PairEngine, Requests
 from secondpass.scorers.families.recognition import recognise
@@ -33,7 +33,7 @@ from secondpass.types import Progress
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-__all__ = ["LEAST_OVERLAP", "Agreement", "ExportError", "Exported", "export"]
+__all__ = ["LEAST_OVERLAP", "ExportError", "Exported", "ScoreAgreement", "export"]
 
 LEAST_OVERLAP = 0.98
 """A file whose top-10 overlap with the original is lower is rejected."""
@@ -58,7 +58,7 @@ class Exported:
     folder: Path
     file: str
     size: int
-    agreements: Mapping[str, Agreement]
+    agreements: Mapping[str, ScoreAgreement]
     doubt: str | None = None
 
 
@@ -249,7 +249,7 @@ def _agreements(
     *,
     lists: Requests,
     expected: Sequence[Sequence[float]],
-) -> dict[str, Agreement]:
+) -> dict[str, ScoreAgreement]:
     """The agreement in each precision, with the files that a reranker would load."""
 
     def find(name: str) -> Path | None:
@@ -281,7 +281,9 @@ def _check_finite(lists: Sequence[Sequence[float]], whose: str) -> None:
         )
 
 
-def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: bool) -> None:
+def _check(
+    measured: ScoreAgreement, agreements: Mapping[str, ScoreAgreement], *, force: bool
+) -> None:
     overlap = measured.overlap
     if not force and (overlap is None or overlap < LEAST_OVERLAP):
         raise ExportError(

@@ -24,7 +24,7 @@ from types import TracebackType
 from weakref import WeakSet
 
 from secondpass import __version__
-from secondpass.concurrency.waiting import Service, Signal
+from secondpass.concurrency.waiting import BackgroundThread, Signal
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
 from secondpass.monitoring.ranking_days import (
@@ -111,7 +111,7 @@ class Monitor:
     def _start(self) -> None:
         """Prepare the thread that writes, which begins with the first ranking."""
         self._stop = Signal()
-        self._thread = Service(partial(self._run, self._stop), "secondpass-monitor")
+        self._thread = BackgroundThread(partial(self._run, self._stop), "secondpass-monitor")
 
     def __enter__(self) -> Monitor:
         if self._registration is not None:

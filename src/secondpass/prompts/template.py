@@ -85,7 +85,7 @@ def to_template(value: object) -> Template | None:
     for method in ("format", "run"):
         render = getattr(value, method, None)
         if callable(render) and not isinstance(value, type):
-            return Rendered(value, render)
+            return FrameworkPrompt(value, render)
     if callable(value) and not isinstance(value, type):
         return value
     raise ConfigurationError(
@@ -94,7 +94,7 @@ def to_template(value: object) -> Template | None:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class FrameworkPrompt:
     """A framework's prompt object as a function of the values."""
 
     prompt: Any
@@ -274,7 +274,7 @@ def _names(template: Template) -> frozenset[str] | None:
     """The placeholders of a template; None if they are not known."""
     if isinstance(template, str):
         return frozenset(name for _, names in _paragraphs(template) for name in names)
-    return template.names if isinstance(template, Rendered) else None
+    return template.names if isinstance(template, FrameworkPrompt) else None
 
 
 _BRACES = "write a literal brace as {{ or }}"

@@ -176,22 +176,38 @@ def reasons_of(judgement: Judgement) -> set[DegradedBy]:
     return reasons
 
 
+def with_listener(task: Task, receive: Callable[[Callable[[], Judgement]], Plan[None]]) -> Task:
+    """A task whose interim judgements ``receive`` gets.
+
+    Judgements of other tasks with the same call, such as those that a method makes of this one, do
+    not fit its texts. They are ignored.
+
+    Args:
+        task: the task; is not changed.
+        receive: called with a function that returns the interim judgement. That function raises a
+            MethodError if the judgement is not usable.
+    """
+
+    def relay(about: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
+        if about is listened_to:
+            yield from receive(lambda: checked(judgement(), about))
+
+    listened_to = replace(task, call=task.call.heard_by(relay))
+    return listened_to
+
+
 def converted(part: Task, whole: Task, convert: Callable[[Judgement], Judgement]) -> Task:
     """A task of a method that runs in a method that judges ``whole``.
 
     Its interim judgements become those of the whole task.
 
     Args:
-        part: the task of the inner method.
+        part: the task of the inner method, with the call of the whole task.
         whole: the task of the outer method.
         convert: converts a judgement of ``part`` into one of ``whole``.
     """
     if whole.call.relay is None:
         return part
-
-    def relay(task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
-        if task is heard:
-            yield from whole.call.interim(whole, lambda: convert(checked(judgement(), heard)))
-
-    heard = replace(part, call=whole.call.heard_by(relay))
-    return heard
+    return with_listener(
+        part, lambda judgement: whole.call.interim(whole, lambda: convert(judgement()))
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, get_args
 
 from secondpass.effects import Judgement, Plan, Task
@@ -17,7 +18,7 @@ from secondpass.ranking.candidates import (
 )
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.fits import doubts
-from secondpass.ranking.judgements import checked, judged
+from secondpass.ranking.judgements import judged, with_listener
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.observers import RankingOperation, Running, end, query_hash, registrations
 from secondpass.ranking.options import PassSettings
@@ -151,7 +152,7 @@ class RankingPass:
             return None
         for number, stage in enumerate(self.settings.stages, 1):
             if self.listener is not None:
-                task = self._heard(task, stage, self.listener)
+                task = with_listener(task, partial(self._rank_interim, stage, self.listener))
             try:
                 last = number == len(self.settings.stages)
                 # The partial scores of a method that asks questions are not known before it ends.
@@ -205,35 +206,33 @@ class RankingPass:
         passages = self.settings.passages
         return task if passages is None else with_windows(task, passages, rendering)
 
-    def _heard(self, task: Task, stage: Stage, listener: Callable[[Ranking], None]) -> Task:
-        """The task of a stage; the listener gets a ranking of each interim judgement of it."""
-
-        def relay(about: Task, found: Callable[[], Judgement]) -> Plan[None]:
-            if about is not heard:
-                return
-            try:
-                judgement = checked(found(), about)
-                stage.kind_of(judgement)
-            except BaseException as error:
-                reraise_exit(error)
-                # The method continues, and what it returns in the end is validated again.
-                log_exception(error, "the interim judgement of a method")
-                return
-            if not any(score is not None for score in judgement.scores):
-                return  # the input order is no result
-            outcome = self._outcome(log_exception)
-            ranking = yield from self._ranking(outcome, (stage, judgement), final=False)
-            try:
-                listener(ranking)
-            except BaseException as error:
-                reraise_exit(error)
-                log_exception(error, "on_interim")
-                message = f"on_interim raised {type(error).__name__}"
-                if not any(issue.code == "on_interim_raised" for issue in self.issues):
-                    self._add_issue("on_interim_raised", message)
-
-        heard = replace(task, call=task.call.heard_by(relay))
-        return heard
+    def _rank_interim(
+        self,
+        stage: Stage,
+        listener: Callable[[Ranking], None],
+        interim: Callable[[], Judgement],
+    ) -> Plan[None]:
+        """Pass the ranking of an interim judgement to the listener."""
+        try:
+            judgement = interim()
+            stage.kind_of(judgement)
+        except BaseException as error:
+            reraise_exit(error)
+            # The method continues, and what it returns in the end is validated again.
+            log_exception(error, "the interim judgement of a method")
+            return
+        if not any(score is not None for score in judgement.scores):
+            return  # the input order is no result
+        outcome = self._outcome(log_exception)
+        ranking = yield from self._ranking(outcome, (stage, judgement), final=False)
+        try:
+            listener(ranking)
+        except BaseException as error:
+            reraise_exit(error)
+            log_exception(error, "on_interim")
+            message = f"on_interim raised {type(error).__name__}"
+            if not any(issue.code == "on_interim_raised" for issue in self.issues):
+                self._add_issue("on_interim_raised", message)
 
     # ---------------------------------------------------------------------- the ranking
 

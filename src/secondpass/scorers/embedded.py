@@ -10,7 +10,7 @@ from secondpass.ranking import english
 from secondpass.scorers.embedding.encoder import Encoder
 from secondpass.scorers.embedding.minilm import MODEL_NAME, MiniLM
 from secondpass.scorers.embedding.scorer import EmbeddingScorer
-from secondpass.scorers.embedding.similarity import Match, list_scores
+from secondpass.scorers.embedding.similarity import PassageMatch, list_scores
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ class EmbeddedScorer(EmbeddingScorer):
     def _judge(self, model: Encoder, query: str, documents: Sequence[str]) -> english.Verdict:
         return english.judge(self.language, query, documents, cast(MiniLM, model).tokenizer)
 
-    def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
+    def _scores(self, matches: Sequence[PassageMatch], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)

@@ -56,12 +56,19 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` if a known word is similar, in another case, too; else empty."""
+    """``; did you mean 'x'?`` if a known word is similar; else empty.
+
+    Case, and hyphens for underscores, make no difference.
+    """
     import difflib
 
-    folded = {one.casefold(): one for one in reversed(known)}
-    similar = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.65)
-    return f"; did you mean {folded[similar[0]]!r}?" if similar else ""
+    by_folded = {_folded(one): one for one in reversed(known)}
+    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
+    return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("-", "_")
 
 
 def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) -> str:
@@ -69,10 +76,11 @@ def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) 
 
     ``leads_to_page`` adds the page about other packages to the list, for words that may be theirs.
     """
-    if hint := did_you_mean(word, known):
-        return hint
+    if not known:
+        return ""
     page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
-    return f"; known are: {', '.join(map(printable, sorted(known)))}{page}" if known else ""
+    listed = f"; known are: {', '.join(map(printable, sorted(known)))}{page}"
+    return did_you_mean(word, known) or listed
 
 
 _THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")

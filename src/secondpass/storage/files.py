@@ -25,7 +25,7 @@ _WRITE_WITHIN = 2.0  # seconds, while other processes write; a ranking waits for
 _FORK_WITHIN = 5.0  # seconds; a fork waits for it
 
 
-class Connection:
+class SqliteConnection:
     """One connection, for one thread at a time, until an error of SQLite.
 
     It does not outlive a fork, as SQLite requires.
@@ -162,10 +162,10 @@ def is_open(inode: tuple[int, int]) -> bool:
 
 
 opening = threading.Lock()
-"""Held while files are opened outside of a :class:`Connection`, and during a fork."""
+"""Held while files are opened outside of a :class:`SqliteConnection`, and during a fork."""
 _held_at_fork = False
-_locked_at_fork: list[Connection] = []
-_connections: WeakSet[Connection] = WeakSet()
+_locked_at_fork: list[SqliteConnection] = []
+_connections: WeakSet[SqliteConnection] = WeakSet()
 _left_open: list[sqlite3.Connection] = []
 
 
@@ -277,7 +277,7 @@ def check_readable(path: Path, layout: Layout) -> None:
         WrongFileError: it is something else, or of another version.
     """
     check_kind(path, layout)
-    connection = Connection(path, read_only=True)
+    connection = SqliteConnection(path, read_only=True)
     try:
         connection.run(lambda opened: _check_version(opened, layout))
     finally:

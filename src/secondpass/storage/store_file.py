@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from secondpass.concurrency.locks import fork_lock
 from secondpass.storage import Layout, Readers, StoreFileError
 from secondpass.storage.files import (
-    Connection,
+    SqliteConnection,
     WrongFileError,
     can_write,
     check_kind,
@@ -338,8 +338,8 @@ class _Connections:
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self._readers = [Connection(path, read_only=read_only) for _ in range(_MAX_READERS)]
-        self.writer = None if read_only else Connection(path)
+        self._readers = [SqliteConnection(path, read_only=read_only) for _ in range(_MAX_READERS)]
+        self.writer = None if read_only else SqliteConnection(path)
 
     def run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of ``work`` with a connection to read or to write; None if none can write."""

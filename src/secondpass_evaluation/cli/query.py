@@ -279,7 +279,7 @@ def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
     path = corpus / STORE
     if has_store(config) or not is_index(corpus) or not path.is_file():
         return config
-    if _kind(config) != (index_model(corpus) or "embedded"):
+    if _kind(config) != index_model(corpus):
         return config
     setting = f"method.store={json.dumps(str(path))}"
     return replace(configured, settings=[*(configured.settings or ()), setting]).read()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.blending import Blend
 from secondpass.settings import counted, suggestion
@@ -62,6 +63,7 @@ class Variant:
         return percentile(self.seconds, 0.95) or 0.0
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One reranker that was tried, with the depth and blend that are best for it.

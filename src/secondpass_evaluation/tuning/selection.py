@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from secondpass.errors import unchangeable
 from secondpass_evaluation.significance import holm
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ _POWER = 0.8
 """Probability of a significant result that :func:`queries_needed` plans for."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Held:
     """Gains on queries that had no part in the choice.

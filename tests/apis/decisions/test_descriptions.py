@@ -9,7 +9,7 @@ import pytest
 
 from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.decisions import Decisions
-from secondpass.apis.wire import Pairs, request_url
+from secondpass.apis.wire import RerankRequest, request_url
 from secondpass.prompts.labels import replace_secret
 
 CLIENTS = json.loads(
@@ -53,7 +53,7 @@ def test_bodies_are_those_of_the_client(api, name):
         levels=LEVELS if question == "graded" else None,
     )
     texts = NUMBERS[:1] if layout == "each" else NUMBERS
-    assert method._body(Pairs("q", texts), ()) == theirs
+    assert method._body(RerankRequest("q", texts), ()) == theirs
 
 
 @pytest.mark.parametrize("name", DECISION_APIS)

@@ -9,7 +9,7 @@ from fakes import task_of
 from secondpass.apis import method as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint
-from secondpass.apis.wire import Pairs
+from secondpass.apis.wire import RerankRequest
 from secondpass.errors import LLMError
 from secondpass.services import recent
 from secondpass.services.diagnosis import Sent
@@ -43,7 +43,7 @@ def limit(number):
 
 
 def answered(endpoint, client, count=4):
-    request = Pairs("q", [f"{n} a" for n in range(count)])
+    request = RerankRequest("q", [f"{n} a" for n in range(count)])
     return asyncio.run(endpoint._answer(client, request, Sent(endpoint._texts(request))))
 
 
@@ -51,7 +51,7 @@ def test_a_response_is_parsed_once(monkeypatch):
     endpoint = tei()
     completion = answered(endpoint, Client(200, rows(["3 a"])), 1)
     monkeypatch.setattr(module.json_http, "parse_json", None)
-    assert endpoint._scores(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
+    assert endpoint._scores(completion, module.RerankRequest("q", ["3 a"])).values == (0.3,)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

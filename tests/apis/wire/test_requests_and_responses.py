@@ -10,7 +10,7 @@ from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.descriptions import APIS
 from secondpass.apis.endpoint import Endpoint
-from secondpass.apis.wire import Pairs, read_scores, request_url, tokens_used
+from secondpass.apis.wire import RerankRequest, read_scores, request_url, tokens_used
 from secondpass.errors import ReplyError
 
 COHERE = APIS["cohere"]
@@ -51,7 +51,7 @@ BODIES = [
 @pytest.mark.parametrize(("name", "settings", "added"), BODIES)
 def test_body(name, settings, added):
     endpoint = Endpoint(name, model="m", base_url="http://h", **settings)
-    assert endpoint._body(Pairs("q", NUMBERS), ()) == {**DIALECTS[name].sends, **added}
+    assert endpoint._body(RerankRequest("q", NUMBERS), ()) == {**DIALECTS[name].sends, **added}
 
 
 URLS = [

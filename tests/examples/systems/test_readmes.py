@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import scripted_model
 
+import example_commands
 from unset_models import MODEL_VARIABLES
 
 EXAMPLES = Path(scripted_model.__file__).parent
@@ -39,6 +40,12 @@ def copied(folder: Path, into: Path) -> Path:
     """A copy of a folder without caches, for commands that write files."""
     ignored = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(folder, into / folder.name, ignore=ignored))
+
+
+def of_kind(program: str, path: Path) -> list[str]:
+    """The commands in the docstring of an example that run a program, such as pip or python."""
+    starts = (f"{program} ", f"cd examples && {program} ")
+    return [line for line in example_commands.commands(path) if line.startswith(starts)]
 
 
 def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -104,8 +111,9 @@ def test_console_blocks(folder, tmp_path):
     copied(EXAMPLES / folder, examples)
     for module in ("scripted_model.py", "coprocess.py"):
         (examples / module).write_bytes((EXAMPLES / module).read_bytes())
-    blocks = console_blocks(EXAMPLES / folder / "README.md")
-    assert blocks
+    install, *blocks = console_blocks(EXAMPLES / folder / "README.md")
+    (line,) = of_kind("pip", EXAMPLES / folder / "__main__.py")
+    assert install.commands == f"{line}\ncd examples\n"
     for block in blocks:
         done = run(block, examples)
         assert done.returncode == 0, done.stderr
@@ -113,14 +121,17 @@ def test_console_blocks(folder, tmp_path):
             assert done.stdout == block.output
 
 
-@pytest.mark.long  # nine processes; in this one, the tests of each example run its command
-def test_the_commands_of_the_table_run_from_the_root(tmp_path):
+@pytest.mark.long  # twenty processes; in this one, the tests of each example run its command
+def test_the_commands_of_the_table_and_of_programs_run_from_the_root(tmp_path):
     """As they are printed, one process each, in a copy, because some write files."""
     copied(EXAMPLES, tmp_path)
     (block,) = console_blocks(EXAMPLES / "README.md")
     install, *commands = block.commands.splitlines()
     assert install.startswith("pip install ")
-    for command in commands:
+    for folder in (*FOLDERS, "haystack", "llama_index"):
+        for path in sorted((EXAMPLES / folder).glob("*.py")):
+            commands += of_kind("python", path)
+    for command in dict.fromkeys(commands):
         done = run(Block(command, None), tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert done.stdout

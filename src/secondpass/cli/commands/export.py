@@ -17,7 +17,7 @@ from secondpass.cli.tables import FittedTable, plain_table
 from secondpass.formats.pairs import read_pairs
 
 if TYPE_CHECKING:
-    from secondpass.exporting.agreement import Agreement
+    from secondpass.exporting.agreement import ScoreAgreement
     from secondpass.exporting.export import Exported
 
 
@@ -128,7 +128,7 @@ def export(
             warn(f"in {precision}, the ranking differs from the original's{hint}")
 
 
-def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:
+def _records(agreements: Mapping[str, ScoreAgreement]) -> dict[str, Any]:
     return {
         precision: {
             "pairs": measured.pairs,
@@ -143,7 +143,7 @@ def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:
     }
 
 
-def _table(agreements: Mapping[str, Agreement]) -> FittedTable:
+def _table(agreements: Mapping[str, ScoreAgreement]) -> FittedTable:
     """The agreement in each precision; differences also in standard deviations of the scores."""
     numbers = ("pairs", "largest difference", "mean difference", "Kendall's tau", "top-10")
     table = plain_table("against the original", numbers=numbers)

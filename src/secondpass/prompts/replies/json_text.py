@@ -55,7 +55,7 @@ _DECODER = json.JSONDecoder(
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LocatedValue:
     """A JSON value and its place in the text."""
 
     value: Any
@@ -68,7 +68,7 @@ class Values:
     """The JSON values of a text: the outermost objects and arrays."""
 
     text: str
-    items: list[Value] = field(default_factory=list)
+    items: list[LocatedValue] = field(default_factory=list)
     broken: list[tuple[int, int]] = field(default_factory=list)
     """(start, stop) of brackets that hold no JSON."""
     unclosed: int | None = None  # start of a bracket that is never closed and is not in prose
@@ -122,17 +122,17 @@ def parse_whole(text: str) -> Any:
         return None
 
 
-def _strict(text: str, start: int) -> Value | None:
+def _strict(text: str, start: int) -> LocatedValue | None:
     try:
         value, stop = _DECODER.raw_decode(text, start)
     except RecursionError:
         raise ReplyError("it is nested too deeply") from None
     except ValueError:
         return None
-    return Value(value, start, stop)
+    return LocatedValue(value, start, stop)
 
 
-def _in_string(text: str, start: int) -> Value | None:
+def _in_string(text: str, start: int) -> LocatedValue | None:
     """The JSON value in a JSON string; its first bracket is at ``start``."""
     quote = start - 1
     while quote >= 0 and start - quote < 8 and text[quote].isspace():
@@ -144,7 +144,7 @@ def _in_string(text: str, start: int) -> Value | None:
     except ValueError:
         return None
     value = parse_whole(inner) if isinstance(inner, str) else None
-    return None if value is None else Value(value, quote, stop)
+    return None if value is None else LocatedValue(value, quote, stop)
 
 
 def _closing(text: str, start: int) -> int | None:

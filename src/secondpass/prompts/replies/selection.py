@@ -16,7 +16,7 @@ from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, folded
 from secondpass.prompts.replies.json_text import (
     JsonObject,
-    Value,
+    LocatedValue,
     Values,
     completed,
     find_values,
@@ -106,7 +106,7 @@ class _Found(NamedTuple, Generic[T]):
     """What a text holds: an answer, the values that state it, and all values."""
 
     answer: T | None
-    stated_by: Sequence[Value]
+    stated_by: Sequence[LocatedValue]
     values: Values
 
 
@@ -170,7 +170,7 @@ def check_cut(parts: ReplyParts, places: Sequence[Span], *, is_open: bool) -> No
     raise ReplyError("it broke off, and its answer may be a draft")
 
 
-def _in_prose(text: str, value: Value) -> bool:
+def _in_prose(text: str, value: LocatedValue) -> bool:
     """Whether a value is a bare array with words before it, or after it on its line."""
     if not isinstance(value.value, list):
         return False
@@ -341,15 +341,15 @@ def _spelled(text: str) -> tuple[float | None, bool]:
     return (number, whole) if math.isfinite(number) else (None, False)
 
 
-class JoinedRows(Value):
+class JoinedRows(LocatedValue):
     """Successive rows, read as one array."""
 
 
-def join_rows(values: Values, asked: Asked) -> Iterator[Value]:
+def join_rows(values: Values, asked: Asked) -> Iterator[LocatedValue]:
     """The values of a reply, with successive rows of different labels joined."""
-    run: list[Value] = []
+    run: list[LocatedValue] = []
     seen: dict[str, None] = {}
-    runs: list[tuple[list[Value], dict[str, None]]] = []
+    runs: list[tuple[list[LocatedValue], dict[str, None]]] = []
     for value in values.items:
         row = row_of(value.value, asked) or _single_label(value.value, asked)
         follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
@@ -378,7 +378,7 @@ def _single_label(value: Any, asked: Asked) -> Row | None:
     return Row(value[0]) if isinstance(value[0], str) else None
 
 
-def string_lines(text: str, asked: Asked) -> Iterator[Value]:
+def string_lines(text: str, asked: Asked) -> Iterator[LocatedValue]:
     """The array of a reply of only JSON strings, one per line, if an order is asked for."""
     lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
     if not asked.is_order or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
@@ -388,7 +388,7 @@ def string_lines(text: str, asked: Asked) -> Iterator[Value]:
     except ValueError:
         return
     if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels):
-        yield Value(labels, 0, len(text))
+        yield LocatedValue(labels, 0, len(text))
 
 
 # ---------------------------------------------------------------------- objects around rows

@@ -21,7 +21,7 @@ from secondpass.scorers.embedding import bert_graph, e5_file
 from secondpass.scorers.embedding.bert_graph import HEADS, WIDTH, Layer
 from secondpass.scorers.embedding.e5_file import BEGIN, END, PAD, UNKNOWN, DamagedFileError, E5File
 from secondpass.scorers.embedding.encoder import MAX_TOKENS, Encoder, Kind, Tokens
-from secondpass.scorers.runtimes.onnx_graph import GraphWriter, Value
+from secondpass.scorers.runtimes.onnx_graph import GraphTensor, GraphWriter
 from secondpass.types import Piece
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PREFIXES: Mapping[Kind, str] = {"query": "query: ", "passage": "passage: "}
 _LONGEST_PIECE = 16
 """Characters."""
-_INPUT = Value("embeddings", "float32", ("batch", "tokens", WIDTH))
+_INPUT = GraphTensor("embeddings", "float32", ("batch", "tokens", WIDTH))
 _SPACE = "\u2581"
 """What pieces have in place of a space."""
 

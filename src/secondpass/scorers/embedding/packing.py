@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from secondpass.scorers.embedding.encoder import DIMENSIONS
-from secondpass.scorers.embedding.similarity import Match, Text, products_in_blocks
+from secondpass.scorers.embedding.similarity import PassageMatch, Text, products_in_blocks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,13 +194,13 @@ class _PackedQuery:
         self.mean = np.rint(mean * (_MEAN_LEVELS / top)) if top else mean
 
 
-def matches(query: Text, records: Sequence[Record], passages: Sequence[str]) -> list[Match]:
+def matches(query: Text, records: Sequence[Record], passages: Sequence[str]) -> list[PassageMatch]:
     """Compare a query with packed passages by the rule of :func:`.similarity.match`.
 
     Spans are of the texts of which the records were made, as the ids' cipher is.
     """
     packed = _PackedQuery(query)
-    found: list[Match] = []
+    found: list[PassageMatch] = []
     for start in range(0, len(records), _BLOCK):
         stop = start + _BLOCK
         found += _block_matches(packed, records[start:stop], passages[start:stop])
@@ -209,7 +209,7 @@ def matches(query: Text, records: Sequence[Record], passages: Sequence[str]) -> 
 
 def _block_matches(
     query: _PackedQuery, records: Sequence[Record], passages: Sequence[str]
-) -> list[Match]:
+) -> list[PassageMatch]:
     import numpy as np
 
     text = query.text
@@ -236,7 +236,9 @@ def _block_matches(
         spans = record.sentences.tolist()  # none without a readable token
         pieces = [(*span, score) for span, score in zip(spans, scores, strict=False)]
         cosine = float(cosines_of_means[index])
-        found.append(Match(text, cosine, best[index], present[index], unit_means[index], pieces))
+        found.append(
+            PassageMatch(text, cosine, best[index], present[index], unit_means[index], pieces)
+        )
     return found
 
 

@@ -24,7 +24,13 @@ from secondpass.scorers.embedding import packing
 from secondpass.scorers.embedding.encoder import MAX_TOKENS, Encoder, Tokens
 from secondpass.scorers.embedding.packing import Record
 from secondpass.scorers.embedding.passage_store import PASSAGE_STORE, KnownPassages, PassageStore
-from secondpass.scorers.embedding.similarity import Match, Text, encoded_text, list_scores, match
+from secondpass.scorers.embedding.similarity import (
+    PassageMatch,
+    Text,
+    encoded_text,
+    list_scores,
+    match,
+)
 from secondpass.scorers.tokens.truncated import TruncatedTexts
 from secondpass.storage.lru import LRU
 from secondpass.types import EngineInfo, Issue, Piece, ScoreKind
@@ -71,7 +77,7 @@ class EmbeddedPairs:
             "precision": self.precision,
         }
 
-    def recall(self, query: str, passages: Sequence[str]) -> dict[int, Match]:
+    def recall(self, query: str, passages: Sequence[str]) -> dict[int, PassageMatch]:
         """The matches of the passages that are known, by index."""
         if self.known is None or not passages:
             return {}
@@ -107,7 +113,7 @@ class EmbeddedPairs:
             pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
         return pairs
 
-    def run(self, pairs: Sequence[_Pair]) -> list[Match]:
+    def run(self, pairs: Sequence[_Pair]) -> list[PassageMatch]:
         """One match per pair, in one call of the model. Equal passages are encoded once."""
         distinct = {pair.key: pair for pair in pairs}
         if self.known is None:
@@ -117,7 +123,7 @@ class EmbeddedPairs:
                 for pair in pairs
             ]
         records = self._records(self.known, distinct)
-        found: list[Match] = []
+        found: list[PassageMatch] = []
         for pair in pairs:
             (result,) = packing.matches(pair.query, [records[pair.key]], [pair.key])
             found.append(self._of_passage(result, pair.passage, pair.key))
@@ -155,7 +161,7 @@ class EmbeddedPairs:
             self.truncated.add_query(query)
         return encoded
 
-    def _of_passage(self, result: Match, passage: str, key: str) -> Match:
+    def _of_passage(self, result: PassageMatch, passage: str, key: str) -> PassageMatch:
         """The match with pieces of the passage, in place of those of its key."""
         if not result.pieces or passage.startswith(key):
             return result
@@ -248,7 +254,7 @@ class EmbeddingScorer:
             for (query, documents), verdict in zip(requests, verdicts, strict=True)
         ]
         lengths = [len(documents) for _, documents in requests]
-        read: list[dict[int, Match]] = [{} for _ in requests]
+        read: list[dict[int, PassageMatch]] = [{} for _ in requests]
 
         def lists() -> list[ListScores]:
             return [*map(self._list, lengths, read, verdicts)]
@@ -265,7 +271,9 @@ class EmbeddingScorer:
         if changed:
             yield lists()
 
-    def _list(self, length: int, matches: Mapping[int, Match], verdict: Verdict) -> ListScores:
+    def _list(
+        self, length: int, matches: Mapping[int, PassageMatch], verdict: Verdict
+    ) -> ListScores:
         """The scores of the passages that were read; None for the others."""
         scores: list[float | None] = [None] * length
         order: list[float | None] = [None] * length
@@ -295,7 +303,7 @@ class EmbeddingScorer:
         """How a list is scored."""
         return Verdict()
 
-    def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
+    def _scores(self, matches: Sequence[PassageMatch], *, lean: bool = False) -> list[float]:
         """What orders a list; without ``lean``, and if ``pointwise``, the scores of its pairs."""
         return list_scores(matches, feedback=0, idf=False, cosine=not lean)
 
@@ -308,11 +316,11 @@ class EmbeddingScorer:
             return []
         return [match.mean for match in self._matches([("", documents)])[0]]
 
-    def _matches(self, requests: Requests) -> list[list[Match]]:
+    def _matches(self, requests: Requests) -> list[list[PassageMatch]]:
         """The match of each passage."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        found: list[dict[int, Match]] = [{} for _ in requests]
+        found: list[dict[int, PassageMatch]] = [{} for _ in requests]
         for batch in _read_until(self._engine.get(self._load), requests, None):
             for request, passage, result in batch:
                 found[request][passage] = result

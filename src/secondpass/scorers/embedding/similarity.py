@@ -80,7 +80,7 @@ class Text(NamedTuple):
     truncated: bool = False
 
 
-class Match(NamedTuple):
+class PassageMatch(NamedTuple):
     """A query and a passage, compared.
 
     Attributes:
@@ -140,7 +140,7 @@ def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[i
     return [spans[number] for number in numbers], first.tolist()
 
 
-def match(query: Text, passage: Text) -> Match:
+def match(query: Text, passage: Text) -> PassageMatch:
     """Compare a query with a passage."""
     import numpy as np
 
@@ -153,7 +153,7 @@ def match(query: Text, passage: Text) -> Match:
     ]  # a text without a sentence has a score, too
     present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, by_sentence.max(axis=0), present, passage.mean, pieces)
+    return PassageMatch(query, cosine, by_sentence.max(axis=0), present, passage.mean, pieces)
 
 
 def products_in_blocks(
@@ -171,7 +171,7 @@ def products_in_blocks(
 
 
 def list_scores(
-    matches: Sequence[Match], *, feedback: int, idf: bool, cosine: bool = True
+    matches: Sequence[PassageMatch], *, feedback: int, idf: bool, cosine: bool = True
 ) -> list[float]:
     """One score per passage of a list, -1 to 1, regardless of the order of the list.
 

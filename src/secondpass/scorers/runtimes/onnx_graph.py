@@ -39,7 +39,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 Attribute: TypeAlias = float | int | Sequence[int]
 
 
-class Value(NamedTuple):
+class GraphTensor(NamedTuple):
     """An input or output of a model; a string in the shape is the name of a size that varies."""
 
     name: str
@@ -47,8 +47,8 @@ class Value(NamedTuple):
     shape: Sequence[int | str]
 
 
-INPUT_IDS = Value("input_ids", "int64", ("batch", "tokens"))
-ATTENTION_MASK = Value("attention_mask", "int64", ("batch", "tokens"))
+INPUT_IDS = GraphTensor("input_ids", "int64", ("batch", "tokens"))
+ATTENTION_MASK = GraphTensor("attention_mask", "int64", ("batch", "tokens"))
 
 MASKED = -10_000.0
 """Added to the attention to tokens that are not read, whose weight is then 0."""
@@ -117,7 +117,7 @@ class GraphWriter:
             int64 of the shape (batch, tokens).
     """
 
-    def __init__(self, inputs: Sequence[Value] = (INPUT_IDS,)) -> None:
+    def __init__(self, inputs: Sequence[GraphTensor] = (INPUT_IDS,)) -> None:
         self._inputs = (*inputs, ATTENTION_MASK)
         self._nodes: list[bytes] = []
         self._tensors: list[bytes | memoryview] = []
@@ -206,7 +206,7 @@ class GraphWriter:
     def model(self, output: str, shape: Sequence[int | str]) -> bytes:
         """The model whose output is that value, float32 of the shape."""
         values = [_field(_GRAPH_INPUT, _value(each)) for each in self._inputs]
-        values.append(_field(_GRAPH_OUTPUT, _value(Value(output, "float32", shape))))
+        values.append(_field(_GRAPH_OUTPUT, _value(GraphTensor(output, "float32", shape))))
         graph = [*self._nodes, _field(_GRAPH_NAME, b"graph"), *self._tensors, *values]
         opset = _field(_OPSET_DOMAIN, b"") + _field(_OPSET_VERSION, _OPSET)
         model = [
@@ -234,7 +234,7 @@ def _attribute(name: str, value: Attribute) -> bytes:
     return _field(_ATTRIBUTE_NAME, name.encode()) + number + _field(_ATTRIBUTE_TYPE, kind)
 
 
-def _value(value: Value) -> bytes:
+def _value(value: GraphTensor) -> bytes:
     """Name and type of an input or output."""
     name, kind, shape = value
     sizes = [

@@ -22,7 +22,7 @@ from secondpass.scorers.torch.checkpoints import (
     positions_of,
     set_pad_token,
 )
-from secondpass.scorers.torch.family_inputs import FamilyInputs, Rendered
+from secondpass.scorers.torch.family_inputs import FamilyInputs, TokenizedInput
 from secondpass.scorers.torch.pairs import INSTRUCTION
 from secondpass.scorers.torch.readouts import READ_OUTS, Checkpoint, ReadOut
 from secondpass.scorers.torch.runner import TorchRunner
@@ -174,7 +174,7 @@ class FamilyModel(TorchRunner):
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
-    ) -> list[Rendered]:
+    ) -> list[TokenizedInput]:
         rendered = self.inputs.pairs(query, passages, self._instruction(instruction))
         self._add_truncated(query, passages, rendered)
         return rendered
@@ -183,10 +183,10 @@ class FamilyModel(TorchRunner):
         """The tokens that the model is given for a pair, or for a list of one passage."""
         return [*self._rendered(query, [passage])[0].ids]
 
-    def run(self, pairs: Sequence[Rendered]) -> list[float]:
+    def run(self, pairs: Sequence[TokenizedInput]) -> list[float]:
         return self._thread.run(partial(self._scores, pairs))
 
-    def _scores(self, rows: Sequence[Rendered]) -> list[float]:
+    def _scores(self, rows: Sequence[TokenizedInput]) -> list[float]:
         import torch
 
         with torch.inference_mode():
@@ -207,12 +207,14 @@ class FamilyModel(TorchRunner):
 
     # ------------------------------------------------------------------ both
 
-    def _rendered(self, query: str, passages: Sequence[str]) -> list[Rendered]:
+    def _rendered(self, query: str, passages: Sequence[str]) -> list[TokenizedInput]:
         """What is read of pairs or of a list, without the instruction of a call."""
         render = self.inputs.lists if self.reads_lists else self.inputs.pairs
         return render(query, passages)
 
-    def _add_truncated(self, query: str, passages: Sequence[str], rows: Sequence[Rendered]) -> None:
+    def _add_truncated(
+        self, query: str, passages: Sequence[str], rows: Sequence[TokenizedInput]
+    ) -> None:
         self.truncated.add(
             query,
             passages=[passages[index] for row in rows for index in row.cut],

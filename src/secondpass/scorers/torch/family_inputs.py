@@ -19,7 +19,7 @@ _UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class TokenizedInput:
     """The tokens of a pair or a block.
 
     Attributes:
@@ -89,7 +89,7 @@ class FamilyInputs:
 
     def pairs(
         self, query: str, passages: Sequence[str], instruction: str | None = None
-    ) -> list[Rendered]:
+    ) -> list[TokenizedInput]:
         """The tokens of each pair."""
         with self._lock:
             query, query_cut = self._read(query, self._spec.query)
@@ -101,7 +101,7 @@ class FamilyInputs:
 
     def lists(
         self, query: str, passages: Sequence[str], instruction: str | None = None
-    ) -> list[Rendered]:
+    ) -> list[TokenizedInput]:
         """The tokens of each block of a list. The description bounds the passages of a block."""
         spec = self._spec
         with self._lock:
@@ -123,7 +123,7 @@ class FamilyInputs:
                     blocks.append([])
                     room = self.longest - 2 * query_size
             return [
-                Rendered(
+                TokenizedInput(
                     self._list(query, [text for _, text in block], instruction),
                     [index for index, _ in block],
                     [index for index, _ in block if index in cut_indices],
@@ -148,7 +148,9 @@ class FamilyInputs:
                 f"{size}, which leaves no room for texts"
             )
 
-    def _pair(self, query: str, passage: str, index: int, instruction: str | None) -> Rendered:
+    def _pair(
+        self, query: str, passage: str, index: int, instruction: str | None
+    ) -> TokenizedInput:
         """The tokens of a pair, cut by the rules of the description."""
         passage, is_cut = self._read(passage, self._spec.passage)
         if not self._spec.parts:
@@ -165,7 +167,7 @@ class FamilyInputs:
                 is_cut = True
                 break
             query, passage = self._cut_texts(query, passage, instruction, excess, attempt)
-        return Rendered(
+        return TokenizedInput(
             ids=[id for row in (self._before, *rows, self._after) for id in row],
             passages=[index],
             cut=[index] if is_cut or "passage" in cut_names or len(passage) < passage_size else [],
@@ -230,7 +232,7 @@ class FamilyInputs:
             for part in self._spec.parts
         ]
 
-    def _own_pair(self, query: str, passage: str, index: int) -> Rendered:
+    def _own_pair(self, query: str, passage: str, index: int) -> TokenizedInput:
         """A pair as the tokenizer composes it."""
         tokenizer = self._tokenizer
         limit = None if self.longest >= _UNLIMITED else self.longest
@@ -246,7 +248,7 @@ class FamilyInputs:
         cuts = [kept[0] < first, kept[1] < second]
         query_cut, is_cut = reversed(cuts) if self._spec.passage_first else cuts
         types = encoded.get("token_type_ids")
-        return Rendered(ids, [index], [index] if is_cut else [], query_cut, types)
+        return TokenizedInput(ids, [index], [index] if is_cut else [], query_cut, types)
 
     def _list(self, query: str, passages: Sequence[str], instruction: str | None) -> list[int]:
         """The tokens of a query and a block of passages, as one text between control tokens."""

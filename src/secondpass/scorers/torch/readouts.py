@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.families.descriptions import Read, Run
 from secondpass.scorers.hub.facts import ModelFacts
-from secondpass.scorers.torch.family_inputs import FamilyInputs, Rendered, token_id
+from secondpass.scorers.torch.family_inputs import FamilyInputs, TokenizedInput, token_id
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,14 +57,14 @@ class ReadOut(ABC):
         return []
 
     @abstractmethod
-    def numbers(self, rows: Sequence[Rendered]) -> Tensor:
+    def numbers(self, rows: Sequence[TokenizedInput]) -> Tensor:
         """The number of each passage in the rows, in float32; shape (passages,)."""
 
-    def sample(self, rows: Sequence[Rendered]) -> Tensor:
+    def sample(self, rows: Sequence[TokenizedInput]) -> Tensor:
         """Numbers that every weight changes on which the scores of these rows depend."""
         return self.numbers(rows)
 
-    def _padded(self, rows: Sequence[Rendered]) -> dict[str, Any]:
+    def _padded(self, rows: Sequence[TokenizedInput]) -> dict[str, Any]:
         """The inputs of a batch, padded at the right; shape (rows, longest row)."""
         import torch
 
@@ -82,7 +82,7 @@ class ReadOut(ABC):
             features["token_type_ids"] = [padded(row.types or [0] * row.length, 0) for row in rows]
         return {key: torch.tensor(value, device=device) for key, value in features.items()}
 
-    def _last_places(self, rows: Sequence[Rendered]) -> Tensor:
+    def _last_places(self, rows: Sequence[TokenizedInput]) -> Tensor:
         """The index of the last token of each row; shape (rows,)."""
         import torch
 
@@ -110,7 +110,7 @@ class LabelReadOut(ReadOut):
     def words(run: Run, read: Read) -> str:  # noqa: ARG004
         return f"the logit of label {read.label!r}{_minus(read)}"
 
-    def numbers(self, rows: Sequence[Rendered]) -> Tensor:
+    def numbers(self, rows: Sequence[TokenizedInput]) -> Tensor:
         return _difference(self._model(**self._padded(rows)).logits, self._labels)
 
 
@@ -135,11 +135,11 @@ class LogitReadOut(ReadOut):
         place = "first written" if run.model == "seq2seq" else "last"
         return f"the logit of {read.logit!r}{_minus(read)} at the {place} token"
 
-    def numbers(self, rows: Sequence[Rendered]) -> Tensor:
+    def numbers(self, rows: Sequence[TokenizedInput]) -> Tensor:
         logits = self._first_written(rows) if self._has_decoder else self._at_last_token(rows)
         return _difference(logits, self._tokens)
 
-    def _first_written(self, rows: Sequence[Rendered]) -> Any:
+    def _first_written(self, rows: Sequence[TokenizedInput]) -> Any:
         """The logits of the first token that a model with a decoder would write."""
         import torch
 
@@ -148,7 +148,7 @@ class LogitReadOut(ReadOut):
         begins = torch.full((len(rows), 1), begin, device=tensors["input_ids"].device)
         return self._model(**tensors, decoder_input_ids=begins, use_cache=False).logits[:, 0]
 
-    def _at_last_token(self, rows: Sequence[Rendered]) -> Any:
+    def _at_last_token(self, rows: Sequence[TokenizedInput]) -> Any:
         """The logits of a causal model at the last token of each row.
 
         Later positions do not matter to such a model, so padding at the right is exact.
@@ -184,7 +184,7 @@ class HeadReadOut(ReadOut):
         assert read.head is not None
         return [*read.head.weights, *map(_bias_of, read.head.weights)]
 
-    def numbers(self, rows: Sequence[Rendered]) -> Tensor:
+    def numbers(self, rows: Sequence[TokenizedInput]) -> Tensor:
         import torch
 
         state = self._state(rows)
@@ -196,7 +196,7 @@ class HeadReadOut(ReadOut):
         numbers: Tensor = state.float().reshape(len(rows))
         return numbers
 
-    def _state(self, rows: Sequence[Rendered]) -> Tensor:
+    def _state(self, rows: Sequence[TokenizedInput]) -> Tensor:
         """The hidden states that the head reads; shape (rows, size)."""
         import torch
 
@@ -244,7 +244,7 @@ class VectorsReadOut(ReadOut):
         assert read.vectors is not None
         return [*read.vectors.projector]
 
-    def numbers(self, rows: Sequence[Rendered]) -> Tensor:
+    def numbers(self, rows: Sequence[TokenizedInput]) -> Tensor:
         import torch
         from torch.nn.functional import cosine_similarity
 
@@ -259,13 +259,13 @@ class VectorsReadOut(ReadOut):
         query = (torch.cat(queries) * shares).sum(0, keepdim=True)
         return cosine_similarity(torch.cat(passages), query)
 
-    def sample(self, rows: Sequence[Rendered]) -> Tensor:
+    def sample(self, rows: Sequence[TokenizedInput]) -> Tensor:
         """The vectors: a weight that only scales them would change no cosine."""
         import torch
 
         return torch.cat([vector for block in rows for vector in self._vectors(block)])
 
-    def _vectors(self, block: Rendered) -> tuple[Tensor, Tensor]:
+    def _vectors(self, block: TokenizedInput) -> tuple[Tensor, Tensor]:
         """The projected vectors of the query, of shape (1, size), and of the passages.
 
         Of a query that stands several times in the prompt, the last is read, which follows all
