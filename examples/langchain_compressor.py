@@ -17,10 +17,10 @@ from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
-from secondpass import Candidate, Ranking, Reranker
-from secondpass.adapters import checked_list, results
+from secondpass import Candidate, ConfigurationError, Ranking, Reranker
+from secondpass.adapters import checked_list, problems_of, results, suggestion
 
 
 class SecondPassCompressor(BaseDocumentCompressor):
@@ -40,7 +40,11 @@ class SecondPassCompressor(BaseDocumentCompressor):
     top_n: int | None = Field(default=None, ge=1)
 
     def __init__(self, reranker: Reranker, **fields: Any) -> None:
-        super().__init__(reranker=reranker, **fields)  # type: ignore[call-arg]
+        try:
+            super().__init__(reranker=reranker, **fields)  # type: ignore[call-arg]
+        except ValidationError as error:
+            problems = problems_of(error, lambda name: suggestion(name, ["reranker", "top_n"]))
+            raise ConfigurationError(problems, type(self).__name__) from None
 
     def compress_documents(
         self,

@@ -81,10 +81,11 @@ cli.progress: progress_bars
 cli.rankings: explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
-concurrency.lazy: Lazy require
+concurrency.lazy: Lazy public_names require
 concurrency.processor: limit_cpus usable_cpus
 concurrency.threads: retrieve_exception
 concurrency.workers: in_threads
+errors: unchangeable
 formats: to_json
 formats.errors: FormatError check_numbers
 formats.files: atomic_write find_file flush_file flush_folder lock open_input open_locked

@@ -59,10 +59,10 @@ REPRS: dict[str, object] = {
     "<Issue a: why>": Issue("a", "why"),
     "<Issue a of 'm' at 1000: why>": Issue("a", "why", (1000,), ("x",), "m"),
     "<Issue a at 1, 2, 4, …: why>": Issue("a", "why", (1, 2, 4, 7), ("x", None, 3, 4)),
-    "<Ranked 1: id 'a', position 4, scored 0.3333, final 0.25>": Ranked(
+    "<Ranked 1: id 'a', position 4, rerank_score 0.3333, final_score 0.25>": Ranked(
         1, status="scored", rerank_score=1 / 3, final_score=0.25, **SCORED
     ),
-    "<Ranked 2: id 'a', position 4, scored 0.5, probability 0.9>": Ranked(
+    "<Ranked 2: id 'a', position 4, rerank_score 0.5, probability 0.9>": Ranked(
         2, status="scored", rerank_score=0.5, final_score=0.5, probability=0.9, **SCORED
     ),
     "<Ranked 3: id 'a', position 4, tail>": Ranked(

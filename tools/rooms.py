@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors", "questions", "effects", "markup"),
+    ("types", "errors", "attributes", "questions", "effects", "markup"),
     ("settings",),
     ("limits",),
     ("concurrency",),

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, unchangeable
 from secondpass.questions import Answer, Question, RawScores, Scorer, Service, Span, Windows
 from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, Piece, ScoreKind
 
@@ -22,6 +22,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Score:
     """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`.
@@ -44,6 +45,7 @@ class Score:
         return (yield self)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[R, T]):
     """Effect: send independent questions to a service, as one round. Result: a list of Answers."""
@@ -196,6 +198,7 @@ Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Task:
     """What a method is to judge. Copy it with :func:`dataclasses.replace`: fields may be added.
@@ -223,6 +226,7 @@ class Task:
     call: Call = field(default=Call(), repr=False, compare=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """The scores that a method returns, aligned with the texts of its task.

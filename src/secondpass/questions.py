@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, unchangeable
 from secondpass.types import Issue, Piece
 
 R = TypeVar("R")
@@ -195,6 +195,7 @@ class Scorer(Protocol):
     def score_pairs(self, query: str, documents: list[str]) -> Sequence[float]: ...
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class ListScores:
     """What ``score_lists`` yields for one list of documents.
@@ -251,6 +252,7 @@ class RawScores:
     pieces: Sequence[Sequence[Piece] | None] | None = None
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation with a language model."""
@@ -259,6 +261,7 @@ class Turn:
     text: str = field(repr=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt for a language model.
@@ -283,6 +286,7 @@ class Prompt:
     words: tuple[str, ...] = ()
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Completion:
     """The reply of a service.
@@ -334,6 +338,7 @@ tokens of prompt and reply together; ``has_logprobs``, whether it returns the lo
 a prompt asks for (default False)."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The estimated number of tokens of a question and its reply."""
@@ -365,6 +370,7 @@ class Recall(Generic[T]):
     load: Callable[[Any], T] = field(repr=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Question(Generic[R, T]):
     """A request, and how its reply is read.
@@ -399,6 +405,7 @@ class Question(Generic[R, T]):
     repairs: bool = False
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
     """The result of a question.

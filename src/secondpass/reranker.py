@@ -9,7 +9,7 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, NoReturn, Self, Unpack, cast
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
@@ -30,13 +30,24 @@ from secondpass.effects import Method, Task
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem, StoreError
 from secondpass.limits import LIMITS, Limits
 from secondpass.ranking.blending import BLEND, Blend
-from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
+from secondpass.ranking.candidates import (
+    CheckedRequest,
+    to_candidates,
+    to_request,
+    to_requests,
+)
 from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import METHOD, inner
-from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
+from secondpass.ranking.options import (
+    ONE_REQUEST,
+    REQUESTS,
+    CallOptions,
+    PassSettings,
+    show_call_options,
+)
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import RENDERING, Rendering
@@ -52,6 +63,7 @@ from secondpass.settings import (
     parameters_of,
     registry,
     to_mapping,
+    use_key_hint,
 )
 from secondpass.types import CandidateLike, RequestLike, Stored
 
@@ -98,6 +110,14 @@ class Reranker:
     Raises:
         ConfigurationError: a setting is wrong, or two settings exclude each other.
         MissingExtraError: neither the method nor any fallback has the packages it needs.
+
+    Example:
+        >>> from secondpass import Reranker
+        >>> reranker = Reranker("lexical", top_k=2)
+        >>> texts = ["Cats sleep a lot.", "Owls hunt at night.", "An owl has keen ears."]
+        >>> [item.text for item in reranker.rerank("When do owls hunt?", texts)]
+        ['Owls hunt at night.', 'Cats sleep a lot.']
+        >>> strict = reranker.changed(strict=True, limits={"deadline": 2})
     """
 
     def __init__(
@@ -157,13 +177,6 @@ class Reranker:
     _EXAMPLES = MappingProxyType({"method": "embedded"})
 
     @staticmethod
-    def _hint_for(name: str, settings: Mapping[str, Any]) -> str:
-        from secondpass.settings import parameter_hints  # for errors only
-
-        known = parameters_of(Reranker)
-        return parameter_hints.hint(name, known, SECTIONS, settings.get("method"))
-
-    @staticmethod
     def _instead_of_setting(name: str) -> str:
         if name in _METHODS:
             return "create another Reranker"
@@ -176,6 +189,10 @@ class Reranker:
 
         Raises:
             ConfigurationError: a setting is wrong; the message says where.
+
+        Example:
+            >>> Reranker.from_config({"method": {"type": "lexical", "b": 0.5}, "depth": 50})
+            <Reranker 'lexical', depth 50>
         """
         from secondpass.settings.loading import load
 
@@ -189,6 +206,10 @@ class Reranker:
 
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
+
+        Example:
+            >>> Reranker.from_preset("lexical", depth=50, top_k=3)
+            <Reranker 'lexical', depth 50>
         """
         from secondpass.settings.loading import preset
 
@@ -239,7 +260,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         on_interim: Callable[[Ranking], None] | None = None,
         **options: Unpack[CallOptions],
@@ -276,10 +297,21 @@ class Reranker:
         Raises:
             InputError: an argument is of the wrong type or out of range; the message names it.
             RerankError: under ``strict``, if a candidate of the head could not be scored.
+
+        Example:
+            >>> passages = [
+            ...     {"id": "cats", "text": "Cats sleep a lot.", "score": 0.8},
+            ...     {"id": "owls", "text": "Owls hunt at night.", "score": 0.7, "page": 7},
+            ... ]
+            >>> ranking = Reranker("lexical").rerank("When do owls hunt?", passages, top_k=1)
+            >>> ranking[0].id, ranking[0].score, ranking[0].metadata["page"]
+            ('owls', 0.7, 7)
+            >>> ranking.report.status
+            'ok'
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
@@ -289,12 +321,12 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> Ranking:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
@@ -304,7 +336,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *,
+        *_excess: Never,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Ranking, None]:
@@ -314,7 +346,7 @@ class Reranker:
         """
         from secondpass.asking.streaming import stream
 
-        settings = self._settings(options)
+        settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
@@ -325,7 +357,7 @@ class Reranker:
 
     @show_call_options(rerank)
     def rerank_many(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """Rank candidates for many queries. Scorers with ``score_many`` fill batches across them.
 
@@ -339,19 +371,25 @@ class Reranker:
         Raises:
             InputError: a request is wrong; the message gives its number and what is wrong.
             RerankError: under ``strict``, for the first request with unscored candidates.
+
+        Example:
+            >>> texts = ["Cats sleep a lot.", "Owls hunt at night."]
+            >>> requests = [("sleep", texts), ("hunt", texts)]
+            >>> [ranking[0].text for ranking in Reranker("lexical").rerank_many(requests)]
+            ['Cats sleep a lot.', 'Owls hunt at night.']
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return drivers.run_all(self._passes(checked, self._settings(options)), self.log_level)
+        settings = self._settings(options, _excess, takes=REQUESTS)
+        return drivers.run_all(self._passes(checked, settings), self.log_level)
 
     @show_call_options(rerank)
     async def arerank_many(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return await drivers.arun_all(
-            self._passes(checked, self._settings(options)), self.log_level
-        )
+        settings = self._settings(options, _excess, takes=REQUESTS)
+        return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
     def plan(
         self,
@@ -398,7 +436,7 @@ class Reranker:
 
     @show_call_options(rerank)
     def expected_use(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Expected]:
         """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
 
@@ -416,6 +454,7 @@ class Reranker:
         from secondpass.asking.expected_use import merged
         from secondpass.asking.planning import expected_uses  # of no use to a ranking
 
+        self._settings(options, _excess, takes=REQUESTS)  # raises errors also without requests
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -474,7 +513,8 @@ class Reranker:
         from secondpass.asking.passage_stores import stored_texts  # of no use to a ranking
         from secondpass.asking.plan_arguments import ASSUMED_QUERY
 
-        request = to_request(ASSUMED_QUERY, passages, text_needed=self.render.needs_text)
+        needed = self.render.needs_text
+        request = ASSUMED_QUERY, to_candidates(passages, text_needed=needed, name="passages"), None
         task = self._task(request, {}, depth=None, when=None, dedupe=False)
         if task is None:
             return []
@@ -533,7 +573,11 @@ class Reranker:
 
         await in_thread(self.close)
 
-    def _settings(self, options: CallOptions) -> PassSettings:
+    def _settings(
+        self, options: CallOptions, excess: Sequence[object] = (), *, takes: str = ONE_REQUEST
+    ) -> PassSettings:
+        if excess:
+            raise TypeError(f"give {takes}")
         return PassSettings.of(self, self._stages).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
@@ -579,12 +623,25 @@ class Reranker:
         # Locks and models cannot be pickled.
         return type(self).from_config, (self.to_config(),), self._added_attributes()
 
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name)
+
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 
 
-SECTIONS: Mapping[str, type] = {"limits": Limits, "render": Rendering, "passages": Passages}
-"""Settings that have settings of their own, whose names hints look up."""
+def _key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
+    from secondpass.settings import parameter_hints  # for errors only
+
+    return parameter_hints.key_hint(name, cls, settings)
+
+
+use_key_hint(_key_hint)
+registry.add_reranker(Reranker, {"limits": Limits, "render": Rendering, "passages": Passages})
 
 _METHODS = frozenset({"method", "fallback"})
 """Settings that :meth:`Reranker.changed` keeps."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias
+
+from secondpass.errors import unchangeable
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -57,6 +59,7 @@ def no_progress(_name: str, _done: int, _total: int | None) -> None:
     """Ignore progress."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One retrieved document.
@@ -78,9 +81,10 @@ class Candidate:
         return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its rank. Its repr has no text.
+    """A candidate with its rank. Its repr has no text, because reprs are logged: see :attr:`text`.
 
     Attributes:
         rank: 1, 2, 3, … from the top.
@@ -131,17 +135,32 @@ class Ranked:
         """The retrieval score."""
         return self.candidate.score
 
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name)
+
+        def __getitem__(self, key: object) -> NoReturn:
+            raise TypeError("a Ranked has attributes, not keys: item.text, item.id, …")
+
     def __repr__(self) -> str:
         parts = [] if self.id is None else [f"id {self.id!r}"]
-        scored = "" if self.rerank_score is None else f" {self.rerank_score:.4g}"
-        parts += [f"position {self.position:,}", f"{self.status}{scored}"]
-        if self.final_score not in (None, self.rerank_score):
-            parts.append(f"final {self.final_score:.4g}")
-        if self.probability is not None:
-            parts.append(f"probability {self.probability:.4g}")
+        parts.append(f"position {self.position:,}")
+        for name in ("score", "rerank_score", "final_score", "probability"):
+            value = getattr(self, name)
+            if isinstance(value, float | int) and (name, value) != (
+                "final_score",
+                self.rerank_score,
+            ):
+                parts.append(f"{name} {value:.4g}")
+        if self.status != "scored":
+            parts.append(self.status)
         return f"<Ranked {self.rank:,}: {', '.join(parts)}>"
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Issue:
     """Something that went wrong in a ranking. Holds no text of the query or of a candidate.
@@ -166,6 +185,7 @@ class Issue:
         return f"<Issue {self.code}{about}{places}: {self.message}>"
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a ranking used.
@@ -212,6 +232,7 @@ class Stored(NamedTuple):
     encoded: int
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """How a local model ran.
@@ -233,6 +254,7 @@ class EngineInfo:
     reason: str
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """What the setting ``when`` left out of a pass.
@@ -248,6 +270,7 @@ class Skipped:
     depth: int = 0
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """The threshold that a ranking pass applied.
@@ -262,6 +285,7 @@ class Threshold:
     on: Literal["final", "rerank"]
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a ranking pass did.

@@ -1,10 +1,13 @@
-"""Errors of measures and indexes, both of which are errors of the library, and ValueErrors."""
+"""Errors of measures and indexes, both of which are errors of the library, and ValueErrors; and
+a check of arguments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from secondpass import SecondPassError
+from secondpass import InputError, SecondPassError
+from secondpass.settings import describe
 
 
 class MeasureError(SecondPassError, ValueError):
@@ -40,6 +43,12 @@ class StaleIndexError(IndexFaultError):
         self.changes = tuple(changes)
         IndexFaultError.__init__(self, folder, f"is stale: {first_few(changes)}", renew)
         self.args = (folder, self.changes, renew)
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raise InputError unless an argument is a mapping."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name}: must be a mapping, not {describe(value)}")
 
 
 def first_few(names: Sequence[str] | Mapping[str, str]) -> str:

@@ -9,6 +9,8 @@ from itertools import chain
 
 from secondpass import InputError
 from secondpass.formats.errors import check_numbers
+from secondpass.settings import describe
+from secondpass.settings.messages import did_you_mean
 from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
@@ -114,7 +116,9 @@ def compare(
         *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
     ]
     if baseline is not None and baseline not in names:
-        raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+        known = ", ".join(names)
+        hint = did_you_mean(str(baseline), names)
+        raise InputError(f"baseline: {describe(baseline)} is none of {known}{hint}")
 
     results = [observed.measure(stage, measures) for stage in observed.stages]
     first = dict(zip(observed.stages, results, strict=True))

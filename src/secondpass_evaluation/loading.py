@@ -104,6 +104,19 @@ def load_suite(
     return _from_ir_datasets(str(source))
 
 
+def _no_suite_hint(folder: Path) -> str:
+    """``; …`` what to name instead of a folder that is no suite."""
+    for child in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if all(find_file(child, _FILES[part]) for part in ("queries", "qrels")):
+            return f"; did you mean {child}?"
+    return (
+        "; a suite has questions with their relevant documents: a folder with these files, or a "
+        'file of {"query": "…", "relevant": ["id", …]} lines. Documents to search are the corpus. '
+        "`secondpass example FOLDER` writes an example, and `secondpass judge` lets a language "
+        "model judge"
+    )
+
+
 def _from_files(
     name: str,
     paths: Mapping[str, Path],
@@ -112,9 +125,11 @@ def _from_files(
     folder: Path | None = None,
 ) -> Suite:
     if missing := [part for part in ("queries", "qrels") if part not in paths]:
-        if folder is not None:
-            missing = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
-        raise InputError(f"{name}: has no {' and no '.join(missing)}")
+        if folder is None:
+            raise InputError(f"{name}: has no {' and no '.join(missing)}")
+        named = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
+        hint = _no_suite_hint(folder) if len(missing) > 1 else ""
+        raise InputError(f"{folder}: has no {' and no '.join(named)}{hint}")
     judgements = paths["qrels"]
     queries, qrels = read_queries(paths["queries"]), read_qrels(judgements)
     judged_by = read_judged_by(judgements, qrels)

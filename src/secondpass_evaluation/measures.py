@@ -15,9 +15,10 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
-from secondpass_evaluation.errors import MeasureError
+from secondpass_evaluation.errors import MeasureError, check_mapping
 from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
@@ -36,6 +37,7 @@ class Identified(Protocol):
     def id(self) -> str | int | None: ...
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The measures of a run, under the names they were requested by.
@@ -84,6 +86,8 @@ def evaluate(
 
     if isinstance(measures, str):
         raise InputError(f"measures: give a sequence of names, such as [{measures!r}]")
+    check_mapping("run", run)
+    check_mapping("qrels", qrels)
     if not qrels:
         raise InputError("qrels: must hold at least one query")
     # Ids are replaced by numbers: lone surrogates crash trec_eval, NUL cuts ids short, white space
@@ -93,7 +97,9 @@ def evaluate(
     ranked: dict[str, dict[str, float]] = {}
     for number, query in queries.items():
         relevance = _relevance(qrels[query], query)
-        scores = _ranked(run.get(query, {}), relevance, query)
+        scores = run.get(query, {})
+        check_mapping(f"run[{query!r}]", scores)
+        scores = _ranked(scores, relevance, query)
         names = _numbered({**relevance, **scores})
         judged[number] = {names[document]: grade for document, grade in relevance.items()}
         if judged[number] and max(judged[number].values()) < 0:
@@ -134,8 +140,9 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
         or one on another scale. A repeated id has its first rank.
 
     Raises:
-        InputError: an item has no id.
+        InputError: it is no mapping, or an item has no id.
     """
+    check_mapping("rankings", rankings)
     run: Run = {}
     for query, ranking in rankings.items():
         scores = run[query] = {}
@@ -147,6 +154,7 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
 
 
 def _relevance(judged: Mapping[str, int], query: str) -> dict[str, int]:
+    check_mapping(f"qrels[{query!r}]", judged)
     checked = {}
     for document, relevance in judged.items():
         try:

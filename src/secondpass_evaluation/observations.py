@@ -12,6 +12,7 @@ from secondpass import Candidate, InputError, Ranking, Reranker, SecondPassError
 from secondpass.formats.errors import check_numbers
 from secondpass.ranking.options import validate
 from secondpass.settings import describe
+from secondpass.settings.messages import did_you_mean
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.environment import today
@@ -199,6 +200,7 @@ def _checked(name: str, value: object) -> tuple[FirstStage, ...]:
     known = get_args(FirstStage)
     for stage in stages:
         if stage not in known:
-            message = f"must be one of {', '.join(known)}, not {describe(stage)}"
+            hint = did_you_mean(str(stage), known)
+            message = f"must be one of {', '.join(known)}, not {describe(stage)}{hint}"
             raise InputError(f"{name}: {message}")
     return tuple(dict.fromkeys(stages))

@@ -28,6 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.monitoring import (
     STATISTICS,
     DayCounts,
@@ -38,6 +39,7 @@ from secondpass.monitoring import (
     design_effect,
 )
 from secondpass.settings import counted
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import holm
 
 FEWEST = 20
@@ -91,6 +93,7 @@ class Period:
         return {value for key in self.days if (value := read(key)) is not None}
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class DriftChange:
     """One comparison of the two periods.
@@ -280,6 +283,7 @@ SMALLEST_SHARE = 0.01
 """Smallest difference of shares of rankings for an alarm."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Drift:
     """The comparison of two periods.
@@ -334,6 +338,8 @@ def drift(
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")
+    check_mapping("before", before)
+    check_mapping("after", after)
     totals = Period(before), Period(after)
     named = [*zip(("before", "after"), totals, strict=True)]
     needed = f"at least {FEWEST} are needed to compare"

@@ -324,6 +324,7 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         units=_total([usage.units for usage in usages]),
         known=sum(usage.known for usage in usages),
         encoded=sum(usage.encoded for usage in usages),
+        first_seen=frozenset(query for query, report in reports.items() if report.usage.encoded),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.errors import unchangeable
 from secondpass.settings import counted, suggestion
 from secondpass.settings.keys import with_hidden_keys
 from secondpass.types import changed_fields
@@ -17,6 +18,7 @@ from secondpass_evaluation.reading import Qrels, Run
 from secondpass_evaluation.significance import Difference
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The time and usage of a system, over all queries.
@@ -35,6 +37,7 @@ class Cost:
         known: passages whose encoding was kept from an earlier query, or in a store, which takes
             much less time than the others.
         encoded: passages that had to be encoded.
+        first_seen: the queries with such passages, if ``known`` and ``encoded`` are counted.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -49,11 +52,29 @@ class Cost:
     units: float | None = None
     known: int = 0
     encoded: int = 0
+    first_seen: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def share_known(self) -> float:
         """Share of the passages whose encoding was kept, 0 to 1; 0 if none is encoded."""
         return self.known / (self.known + self.encoded) if self.known else 0.0
+
+    def of_passages(self, *, encoded_before: bool) -> Mapping[str, float]:
+        """Seconds of the queries whose passages were all encoded before, or of the others."""
+        return {
+            query: seconds
+            for query, seconds in self.seconds.items()
+            if (query in self.first_seen) is not encoded_before
+        }
+
+    @property
+    def typical_seconds(self) -> Mapping[str, float]:
+        """Seconds of each query; of those whose passages were encoded before, if most are such.
+
+        While a small corpus is seen for the first time, the first queries take much longer.
+        """
+        before = self.of_passages(encoded_before=True)
+        return before if self.known and 2 * len(before) >= len(self.seconds) else self.seconds
 
     @property
     def units_per_query(self) -> float | None:
@@ -95,6 +116,7 @@ TEXT_LENGTH = 200
 """Characters of a document that :class:`Shown` keeps."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Stability:
     """How much a ranking depends on the order of its input.
@@ -115,6 +137,7 @@ class Stability:
     means: tuple[float, ...]
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A document in a list of results: its rank from 1, and the first 200 characters of its text.
@@ -130,6 +153,7 @@ class Shown:
     before: int | None
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Change:
     """A query on which a reranker is better or worse than its first stage.
@@ -146,6 +170,7 @@ class Change:
     top_before: tuple[Shown, ...] = field(repr=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Result:
     """One system: a first stage, or a reranker behind one.
@@ -218,6 +243,7 @@ class Result:
             }
         usage = {**asdict(self.cost), "units_per_query": self.cost.units_per_query}
         seconds = usage.pop("seconds")
+        usage.pop("first_seen")
         return {
             **system,
             "seconds": {

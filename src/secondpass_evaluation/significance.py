@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 
@@ -26,6 +27,7 @@ TIE = 1e-9
 """Differences up to this are ties: rounding errors are smaller, changes of ranks larger."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The difference of a ranker from a baseline, by one measure.
@@ -159,8 +161,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         InputError: one is not between 0 and 1.
     """
     for index, p in enumerate(p_values):
-        if p is not None and not 0 <= p <= 1:
-            raise InputError(f"p_values[{index}]: must lie between 0 and 1, not {p}")
+        if p is not None and not (isinstance(p, numbers.Real) and 0 <= p <= 1):
+            raise InputError(f"p_values[{index}]: must lie between 0 and 1, not {describe(p)}")
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     highest = 0.0

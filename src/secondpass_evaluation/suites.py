@@ -11,6 +11,7 @@ from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import comparable_id, to_candidates
 from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.settings import counted, describe
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.reading import Qrels, file_of, whole_relevance
@@ -121,11 +122,12 @@ def make_suite(
         passages = candidates_with_ids(corpus, f"{name}: corpus", unique=True)
     lists = None
     if candidates is not None:
-        _check_mapping(f"{name}: candidates", candidates)
+        check_mapping(f"{name}: candidates", candidates)
         lists = {
             query: candidates_with_ids(items, f"{name}: candidates[{query!r}]")
             for query, items in candidates.items()
         }
+    check_mapping(f"{name}: queries", queries)
     if not queries:
         raise InputError(f"{name}: there are no queries")
     if not passages and not any((lists or {}).values()):
@@ -183,11 +185,6 @@ def with_title(passage: Candidate) -> Candidate:
     return replace(passage, text=f"{title}\n{passage.text}", metadata=metadata)
 
 
-def _check_mapping(what: str, value: object) -> None:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{what}: must be a mapping, not {describe(value)}")
-
-
 def candidates_with_ids(
     items: Iterable[CandidateLike], what: str, unique: bool = False
 ) -> list[Candidate]:
@@ -195,11 +192,10 @@ def candidates_with_ids(
 
     Integers become strings, as judgements have them.
     """
-    try:
-        candidates = to_candidates(items, text_needed=False)
-    except InputError as error:
-        raise InputError(f"{what}: {error}") from None
-    candidates = [replace(item, id=comparable_id(item.id)) for item in candidates]
+    candidates = [
+        replace(item, id=comparable_id(item.id))
+        for item in to_candidates(items, text_needed=False, name=what)
+    ]
     seen: dict[str, int] = {}
     for index, item in enumerate(candidates):
         if not isinstance(item.id, str) or not item.id:
@@ -214,8 +210,7 @@ def _measurable(
     name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]
 ) -> tuple[dict[str, str], Qrels, list[str]]:
     """The queries with judgements, these judgements, and notes on the rest."""
-    _check_mapping(f"{name}: queries", queries)
-    _check_mapping(f"{name}: qrels", qrels)
+    check_mapping(f"{name}: qrels", qrels)
     if not any(qrels.values()):
         raise InputError(f"{name}: there are no judgements")
     kept = {query: text for query, text in queries.items() if qrels.get(query)}
@@ -249,7 +244,7 @@ def _measurable(
 
 
 def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
-    _check_mapping(what, judged)
+    check_mapping(what, judged)
     relevance = {}
     for document, value in judged.items():
         try:

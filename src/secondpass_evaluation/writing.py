@@ -14,6 +14,7 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.files import uncompressed_name
 from secondpass.formats.lines import AnyPath, check_field, write_lines
 from secondpass.settings import describe
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.reading import strictly_falling, whole_relevance
 
 
@@ -32,6 +33,9 @@ def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
         seen: set[str] = set()
         for number, candidate in enumerate(corpus, 1):
             name = f"candidate {number}"
+            if not isinstance(candidate, Candidate):
+                kind = describe(candidate)
+                raise FormatError(path, None, f"{name}: must be a Candidate, not {kind}")
             if type(candidate.id) not in {str, int} or candidate.id == "":
                 raise FormatError(path, None, f"{name}: has no id")
             if str(candidate.id) in seen:
@@ -57,6 +61,7 @@ def write_queries(path: AnyPath, queries: Mapping[str, str]) -> None:
         FormatError: an id or text does not fit the format (a TSV cannot hold tabs and line breaks).
         OSError: the file cannot be written.
     """
+    check_mapping("queries", queries)
     is_tsv = uncompressed_name(path).suffix.lower() == ".tsv"
 
     def lines() -> Iterator[str]:
@@ -85,10 +90,12 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
             format cannot express.
         OSError: the file cannot be written.
     """
+    check_mapping("qrels", qrels)
 
     def lines() -> Iterator[str]:
         for query, judged in qrels.items():
             check_field(path, "query id", query)
+            check_mapping(f"qrels[{query!r}]", judged)
             if not judged:
                 raise FormatError(path, None, f"query {query!r} has no judgments to write")
             for document, relevance in judged.items():
@@ -119,11 +126,13 @@ def write_run(
             single precision.
         OSError: the file cannot be written.
     """
+    check_mapping("run", run)
 
     def lines() -> Iterator[str]:
         check_field(path, "tag", tag)
         for query, scores in run.items():
             check_field(path, "query id", query)
+            check_mapping(f"run[{query!r}]", scores)
             try:
                 decreasing = strictly_falling(scores)
             except InputError as error:

@@ -61,7 +61,7 @@ WRONG = [
     ({"request": REQUEST, "url": "h"}, "url: must begin with http:// or https://"),
     ({"request": REQUEST, "url": "http://a:b@h"}, "url: must not contain a password"),
     ({"request": REQUEST, "row": "x"}, "row: unknown key; did you mean 'rows'?"),
-    ({"request": REQUEST, "auth": "basic"}, "auth: give a mapping or an Auth, not 'basic'"),
+    ({"request": REQUEST, "auth": "basic"}, "auth: must be a mapping, not 'basic'; its keys are: "),
     ({"request": REQUEST, "auth": {"header": "A b"}}, "auth.header: http allows no header"),
     ({"request": REQUEST, "headers": {"X-Api-Key": "sk"}}, "headers.X-Api-Key: cannot be set here"),
     ({"request": REQUEST, "headers": {"X": "\n"}}, "http allows no such value of 'X'"),

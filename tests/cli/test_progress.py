@@ -1,12 +1,16 @@
 """Progress bars move by themselves, by a clock that tests set."""
 
 import io
+import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from secondpass.cli.console import bars_of_packages
 from secondpass.cli.progress import columns, progress_bars
 
 
@@ -24,6 +28,21 @@ def test_lines_in_a_pipe_say_how_long_it_still_takes(monkeypatch, capsys):
         "encoding: 300 of 400, about 20 s left",
         "reading: 7",
     ]
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_bars_of_other_packages_vanish_when_they_are_done(shown):
+    """On a terminal they are shown until then, elsewhere not at all."""
+    pytest.importorskip("tqdm")
+    before = {**os.environ}
+    with bars_of_packages(shown=shown):
+        code = "from tqdm import tqdm\nfor _ in tqdm(range(3), desc='weights'): pass"
+        call = [sys.executable, "-c", code]
+        told = subprocess.run(call, capture_output=True, timeout=60, check=True)
+    *parts, last = told.stderr.decode().split("\r")
+    assert any("weights" in part for part in parts) is shown
+    assert (parts[-1].strip() if parts else "", last) == ("", "")
+    assert {**os.environ} == before
 
 
 @pytest.mark.parametrize("total", [None, 1, 50])

@@ -29,6 +29,57 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
         ("rerank --top-k=0", "--top-k: must be greater than or equal to 1, not 0"),
         ("rerank -k 0", "--top-k: must be greater than or equal to 1, not 0"),
         ("rerank -f csv", "--format: must be one of 'jsonl', 'trec', 'table', not 'csv'"),
+        (
+            "rerank -f JSNL",
+            "--format: must be one of 'jsonl', 'trec', 'table', not 'JSNL'; did you mean 'jsonl'?",
+        ),
+        (
+            "eval x --mode vektor",
+            "--mode: must be one of 'given', 'vector', 'lexical', 'hybrid', not 'vektor'; did you "
+            "mean 'vector'?",
+        ),
+        (
+            "calibrate x --per querry",
+            "--per: must be one of 'query', 'document', not 'querry'; did you mean 'query'?",
+        ),
+        (
+            "calibrate x --keep 90",
+            "--keep: must be a number above 0 and below 1 (90 % is 0.9), not 90",
+        ),
+        (
+            "calibrate x --keep 90%",
+            "--keep: must be a number above 0 and below 1 (90 % is 0.9), not '90%'",
+        ),
+        ("calibrate x --keep 1000", "--keep: must be a number above 0 and below 1, not 1000"),
+        (
+            "rerank a.jsonl cancel pass",
+            "cancel pass: unexpected; did you mean --query 'cancel pass'?",
+        ),
+        ("rerank a.jsonl -q x embedded", "embedded: unexpected; did you mean --preset embedded?"),
+        ("tune a embedded", "embedded: unexpected; did you mean --try embedded?"),
+        ("rerank a.jsonl -q x my.yaml", "my.yaml: unexpected; did you mean --config my.yaml?"),
+        (
+            "rerank a.jsonl --set depth 50",
+            "50: unexpected; write --set KEY=VALUE without spaces, or put it between quotes",
+        ),
+        ("query cancel pass --corpus x", "pass: unexpected; put the question between quotes"),
+        ("schema x", "x: unexpected (see --help)"),
+        ("tune a --preset embedded", "--preset: no such option; did you mean --try?"),
+        ("tune a --config x.yaml", "--config: no such option; did you mean --try?"),
+        ("tune a --rerank-model m", "--rerank-model: no such option; did you mean --try?"),
+        (
+            "tune a --set depth=3",
+            "--set: no such option; write the settings to a YAML file, and name it with --try",
+        ),
+        (
+            "eval a --try x",
+            "--try: no such option; did you mean --compare, --preset or --config?",
+        ),
+        ("rerank --compare x", "--compare: no such option; did you mean --preset?"),
+        (
+            "eval a --set depth=3",
+            "--set, --rerank-top-n: need a reranker; name one with --preset or --config",
+        ),
         ("rerank --top-k", "--top-k: needs a value"),
         ("rerank --quiet=3", "--quiet: takes no value"),
         ("rerank --topk 3", "--topk: no such option; did you mean --top-k?"),

@@ -39,7 +39,7 @@ REPRS: dict[str, object] = {
     "<Trial 'words': not tried; no key>": Trial("words", "not_tried", "no key"),
     "<Tuning 'owls': 40 queries; adopt words; nDCG@10 0.5000 before; held-out gain +0.0312; "
     "1 trial>": Tuning(*TUNING, "words", {}, HELD, None, None, (Trial("words", "adopted"),)),
-    "<Tuning 'owls': 40 queries; keep hybrid; nDCG@10 0.5000 before; 0 trials>": Tuning(
+    "<Tuning 'owls': 40 queries; nothing tried; nDCG@10 0.5000 before; 0 trials>": Tuning(
         *TUNING, None, None, None, 0, None, ()
     ),
     "<Calibration 'owls': 50 queries; threshold 0.25; keeps 92.0% of the relevant candidates, "

@@ -1,5 +1,10 @@
 """Lines of text and of JSON."""
 
+import shlex
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 from secondpass.formats.errors import FormatError
@@ -26,8 +31,32 @@ def test_blank_lines_are_left_out_and_counted(tmp_path):
 def test_a_line_that_is_not_utf8_is_named(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\n\xff\n")
-    with pytest.raises(FormatError, match=r"a\.txt:2: is not UTF-8"):
+    with pytest.raises(FormatError) as raised:
         list(read_lines(path))
+    convert = f"`iconv -f latin1 -t utf-8 {path} > new-file`"
+    assert str(raised.value) == f"{path}:2: is not UTF-8: byte 1 is 0xff; convert it: {convert}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a b.csv", "id,text\n1,'one'\n"),
+        ("a.tsv", "id\ttext\n1\t'one'\n"),
+        ("a.json", '[\n {"id": "1", "text": "\'one\'"}\n]'),
+    ],
+)
+def test_a_file_of_another_kind_says_how_to_convert_it(tmp_path, monkeypatch, name, content):
+    """The command of the message makes JSON lines of it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FormatError, match="; convert the file: ") as raised:
+        list(read_json_lines(name))
+    command = str(raised.value).split("`")[1].replace("python", shlex.quote(sys.executable), 1)
+    if shutil.which(command.split()[0]) is None:
+        pytest.skip("jq is not installed")
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    (record,) = [record for _, record in read_json_lines("new.jsonl")]
+    assert record == {"id": "1", "text": "'one'"}
 
 
 def test_objects(tmp_path):

@@ -145,7 +145,7 @@ def fuse_scores(*scores):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fuse({"one": [], "two": "text"}), r"lists\['two'\]: candidates: give a sequence"),
+        (lambda: fuse({"one": [], "two": "text"}), r"lists\['two'\]: give a sequence"),
         (lambda: fuse([["a"]]), "lists: give a mapping of lists by name, not a list"),
         (lambda: fuse({1: ["a"]}), "lists: names must be strings"),
         (lambda: fuse({"one": ["a"]}, rrf_k=-1), "rrf_k: must be 0 or more, not -1"),

@@ -160,6 +160,14 @@ def test_a_gpu_is_for_torch(folder, monkeypatch):
         CrossEncoderScorer(folder, backend="onnx", device="cuda:0")
 
 
+@pytest.mark.parametrize(
+    ("device", "meant"), [("gpu", "cuda"), ("GPU:1", "cuda:1"), ("CPU", "cpu"), ("metal", "mps")]
+)
+def test_a_device_by_another_name_is_refused_at_once(folder, device, meant):
+    with pytest.raises(ConfigurationError, match=f"'{device}'; did you mean '{meant}'"):
+        CrossEncoderScorer(folder, device=device)
+
+
 def test_a_file_that_the_backend_cannot_read():
     with pytest.raises(ConfigurationError, match=r"backend, file: 'onnx' cannot read 'a/b\.xml'$"):
         CrossEncoderScorer("some/model", backend="onnx", file="a/b.xml")

@@ -36,7 +36,7 @@ NAMES = [
     *registry.names_in("rerank_apis"),
     *registry.names("llms"),
     *("BAAI/bge-reranker-v2-m3", "openai/gpt-4o", "llama3:8b", "claude-haiku-4-5"),
-    *("azure/m", "rerank-v3.5", "jina-reranker-v3"),
+    *("azure/m", "rerank-v3.5", "jina-reranker-v3", "ms-marco-MiniLM-L-12-v2", "Rerank-v3.5"),
     *name_hints._ELSEWHERE,
 ]
 
@@ -146,6 +146,11 @@ FRAGMENTS = sorted(
 )
 VALUES = {
     **OWN,
+    "deadline": 2,
+    "max_tokens_per_doc": 128,
+    "truncate": "NONE",
+    "truncation": True,
+    "truncation_direction": "right",
     "retries": 1,
     "options": {"a": 1},
     "prompt": "query: ",
@@ -254,7 +259,7 @@ def test_a_parameter_of_another_package(name, method, monkeypatch):
         if meant := re.search(r"did you mean '(\w+)'\?", message):
             assert meant[1] in parameters_of(Reranker)
             continue
-        found = re.search(r"use (.*), or '(\w+: .*)' in a configuration$", message)
+        found = re.search(r"use (.*), or '(\w+: [^']*)' in a configuration(?:, or .*)?$", message)
         if found is None:
             assert re.search("; (leave it out|there is no|to rank by|write the kind)", message)
             continue
@@ -299,7 +304,17 @@ CALLS = [
     ("top_n", "did you mean 'top_k'?"),
     ("k", "did you mean 'top_k'?"),
     ("device", "of the reranker: Reranker({'type': 'cross_encoder', 'device': …}); coming from"),
-    ("retries", "known are: "),
+    ("retries", "of the reranker: Reranker(limits={'retries': …}); coming from"),
+    ("timeout", "did you mean 'deadline', or 'timeout' of the method, {'type': 'endpoint', "),
+    ("blend", "of the reranker: Reranker(blend=…)"),
+    ("raise_on_error", "did you mean 'strict'?"),
+    ("docs", "did you mean 'candidates'?"),
+    ("doc_ids", "it is part of each candidate: [{'text': …, 'id': …}, …]"),
+    ("metadata", "it is part of each candidate: [{'text': …, 'metadata': {…}}, …]"),
+    ("queries", "use rerank_many([(query, candidates), …])"),
+    ("normalize", "Reranker({'type': 'cross_encoder', 'activation': 'sigmoid'})"),
+    ("apply_softmax", "leave it out; the model has one score"),
+    ("zzz", "known are: "),
     ("return_documents", "leave it out; the result has the documents; coming from another package"),
     ("strikt", "did you mean 'strict'?"),
 ]
@@ -311,6 +326,75 @@ def test_a_keyword_of_a_call(name, part):
         Reranker("lexical").rerank("owl", ["owl"], **{name: 1})
     for code in re.findall(r"Reranker\(({.*})\)", str(caught.value)):
         Reranker(with_values(eval(code.replace("…", "..."))))
+
+
+ENDPOINT, PAGE = BASE["endpoint"], COMING_FROM
+NESTED = [
+    ({"type": "cross_encoder", "use_fp16": 1}, "method", "write 'precision': 'float16'"),
+    ({"type": "cross_encoder", "normalize": 1}, "method", "write 'activation': 'sigmoid'"),
+    ({"type": "cross_encoder", "num_labels": 1}, "method", "leave it out; the model has one score"),
+    ({"type": "cross_encoder", "activation_fn": 1}, "method", "did you mean 'activation'?"),
+    ({"type": "cross_encoder", "max_lenght": 1}, "method", "did you mean 'max_length'?"),
+    ({"type": "embedded", "device": 1}, "method", "of the method 'cross_encoder', not of 'embedd"),
+    ({"type": "embedded", "top_n": 1}, "method", "of the reranker: use top_k=…, or 'top_k: …' in"),
+    (
+        {"type": "embedded", "zzz": 1},
+        "method",
+        f"threads; coming from another package: {COMING_FROM}",
+    ),
+    ({**ENDPOINT, "max_tokens_per_doc": 1}, "method", "write 'options': {'max_tokens_per_doc': …}"),
+    (
+        {**ENDPOINT, "max_retries": 1},
+        "method",
+        "of 'limits': use limits={'retries': …}, or 'limits",
+    ),
+    ({**ENDPOINT, "url": 1}, "method", "did you mean 'base_url'?"),
+    ({"type": "listwise", "llm": {**LLM, "api_base": 1}}, "method", "did you mean 'base_url'?"),
+    ({"type": "listwise", "llm": {**LLM, "max_retries": 1}}, "method", "of 'limits': use limits={"),
+    (
+        {"type": "cascade", "stages": [{"method": {"type": "cross_encoder", "use_fp16": 1}}]},
+        "method",
+        "method.stages[0].method.use_fp16: unknown key; write 'precision': 'float16'",
+    ),
+    (
+        {"timeout": 1},
+        "limits",
+        "did you mean 'deadline', or 'timeout' of the method, {'type': 'endpoint', 'timeout': …}?",
+    ),
+    ({"max_retries": 1}, "limits", "did you mean 'retries'?"),
+    ({"top_k": 1}, "limits", "of the reranker: use top_k=…, or 'top_k: …' in a configuration"),
+    ({"document_prefix": 1}, "render", "did you mean 'prefix'?"),
+    ({"original": 0.5, "optinal": 1}, "blend", "did you mean 'optional'?"),
+    ({"path": "answers", "file": 1}, "cache", "known are: "),
+]
+
+
+@pytest.mark.parametrize(("settings", "setting", "part"), NESTED)
+def test_a_key_of_a_mapping_in_a_configuration(settings, setting, part):
+    whole = {"method": "lexical", setting: settings}
+    with pytest.raises(SecondPassError, match=re.escape(part)):
+        Reranker(**whole)
+    with pytest.raises(SecondPassError, match=re.escape(part)):
+        Reranker.from_config(whole)
+
+
+OTHER_SPELLINGS = [
+    ("Cohere", "Reranker.from_preset('cohere')"),
+    ("OpenAI", "{'type': 'openai', 'model': …}"),
+    ("GPT-4o", "'model': 'gpt-4o'"),
+    ("CrossEncoder", "did you mean 'cross_encoder'?"),
+    ("ms-marco-MiniLM-L-12-v2", "'model': 'cross-encoder/ms-marco-MiniLM-L12-v2'"),
+    ("ms-marco-TinyBERT-L-2-v2", "'model': 'cross-encoder/ms-marco-TinyBERT-L2-v2'"),
+    ("bge-reranker-v2-m3", "'model': 'BAAI/bge-reranker-v2-m3'"),
+    ("colbertv2.0", "{'type': 'late_interaction', 'model': 'colbert-ir/colbertv2.0'}"),
+    ("rank-T5-flan", f"it is a model of FlashRank; what to use in its place: {COMING_FROM}"),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), OTHER_SPELLINGS)
+def test_a_name_as_other_packages_write_it(name, part):
+    with pytest.raises(SecondPassError, match=re.escape(part)):
+        Reranker(name)
 
 
 def test_a_reranker_without_a_method():

@@ -131,7 +131,7 @@ WRONG = [
     ({"limits": {"deadline": 0}}, "limits.deadline: must be greater than 0, not 0"),
     ({"limits": {"deadline": float("inf")}}, "limits.deadline: must be a finite number"),
     ({"limits": {"dedline": 1}}, "limits.dedline: unknown key; did you mean 'deadline'?"),
-    ({"limits": 20}, "limits: give a mapping or a Limits, not 20"),
+    ({"limits": 20}, "limits: must be a mapping, not 20; its keys are: "),
     ({"blend": {}}, "blend.original: is required"),
     ({"blend": {"original": 0.4}}, "blend.normalize: 'none' cannot make scores of kind 'unb"),
     ({"order": "middle_lost"}, "order: no ordering is named 'middle_lost'"),
@@ -268,10 +268,10 @@ def test_wrong_files_are_named(path, text, message):
 def test_unreadable_files(path, tmp_path):
     with pytest.raises(ConfigurationError, match="there is no such file"):
         Reranker.from_config(path)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="is a folder; name a file"):
         Reranker.from_config(tmp_path)
     path.write_bytes(b"method: \xff\xfe\n")
-    with pytest.raises(ConfigurationError, match=r"rerank\.yaml: cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"rerank\.yaml: is not UTF-8: byte 9 is 0xff"):
         Reranker.from_config(path)
 
 
@@ -309,8 +309,8 @@ UNKNOWN = {
     "path": ("../default", "no preset is named '../default'"),
     "file name": ("default.yaml", "no preset is named 'default.yaml'"),
     "empty": ("", "no preset is named ''"),
-    "None": (None, "no preset is named nothing"),
-    "number": (7, "no preset is named 7"),
+    "None": (None, "give the name of a preset, not nothing"),
+    "number": (7, "give the name of a preset, not 7"),
 }
 
 

@@ -74,7 +74,7 @@ def test_python_is_checked_like_files():
 
 
 CALLS = {
-    "keyword-only": (lambda: Outer(Inner(), "x"), "at most 1 positional"),
+    "keyword-only": (lambda: Outer(Inner(), "x"), "only inner by position"),
     "twice": (lambda: Outer(Inner(), inner=Inner()), "got 'inner' twice"),
 }
 

@@ -9,7 +9,7 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haystack import Document
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -172,6 +172,13 @@ report: Report = ranking.report
 assert (ranking[0].id, report.status) == ("b", "ok")
 many = preset.rerank_many([(QUERY, TEXTS), (QUERY, candidates)], floor=None, deadline=2)
 assert [ranking[0].position for ranking in many] == [1, 1]
+
+
+if TYPE_CHECKING:  # names that only an error knows are wrong for type checkers, too
+    preset.rank(QUERY, TEXTS)  # type: ignore[attr-defined]
+    _ = ranking.results, ranking[0].doc_id  # type: ignore[attr-defined]
+    _ = ranking[0]["text"]  # type: ignore[index]
+    preset.rerank(QUERY, TEXTS, 5)  # type: ignore[arg-type]
 
 
 async def calls() -> tuple[Ranking, list[bool]]:

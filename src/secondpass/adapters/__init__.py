@@ -6,25 +6,11 @@ Those for Haystack and LlamaIndex use nothing of secondpass that is private. A s
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from secondpass.concurrency.lazy import public_names
 
 if TYPE_CHECKING:
     from secondpass.adapters.public import *  # noqa: F403 - what __getattr__ returns
-
-
-def __getattr__(name: str) -> Any:
-    """A public name. The command imports modules of this package, and must not load all others."""
-    unknown = AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # `from secondpass.adapters import scores` asks for the module first.
-    if (name.startswith("_") and name != "__all__") or find_spec(f"{__name__}.{name}"):
-        raise unknown
-    try:
-        return getattr(import_module(f"{__name__}.public"), name)
-    except AttributeError:
-        raise unknown from None
-
-
-def __dir__() -> list[str]:
-    return list(__getattr__("__all__"))
+else:  # the command imports modules of this package, and must not load all others
+    __getattr__, __dir__ = public_names(__name__)

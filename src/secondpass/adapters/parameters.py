@@ -202,7 +202,8 @@ class Parameters:
         for name in sorted(set(names) - self.defaults.keys()):
             synonym = by_paths.get(PATHS.get(parameter_hints.synonym(name), ()))
             if name in self._instead:
-                hint = f"; {_written(self._instead[name])}"
+                instead = self._instead[name]
+                hint = f"; {_written(instead)}{parameter_hints.also(name, instead)}"
             elif synonym is not None:
                 hint = f"; did you mean {synonym!r}?"
             else:

@@ -52,10 +52,15 @@ def result_console() -> Console:
     return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
 
 
-def print_text(console: Console, text: str, *, prefix: str = "", style: str = "") -> None:
-    """Print sentences: on a terminal they wrap between words. ``style`` is of the prefix."""
+def print_text(
+    console: Console, text: str, *, prefix: str = "", style: str = "", indent: int = 0
+) -> None:
+    """Print sentences: on a terminal they wrap between words. ``style`` is of the prefix.
+
+    What continues an indented line begins at the column ``indent``.
+    """
     whole = prefix + escaped(text)
-    shown = Text(_wrapped(whole, console.width) if on_terminal(console.file) else whole)
+    shown = Text(_wrapped(whole, console.width, indent) if on_terminal(console.file) else whole)
     shown.stylize(style, 0, len(prefix))
     console.print(shown, soft_wrap=True)
 
@@ -64,15 +69,19 @@ _WORD = re.compile(r"\s*(?:`[^`]*`|\S)+")
 """A word with the space before it. Code between backticks is one word, so that it can be copied."""
 
 
-def _wrapped(text: str, width: int) -> str:
-    """A text with line feeds between words; a longer word, such as a path, is not divided."""
+def _wrapped(text: str, width: int, indent: int = 0) -> str:
+    """A text with line feeds between words; a longer word, such as a path, is not divided.
+
+    What continues an indented line begins at the column ``indent``.
+    """
     lines = []
     for line in text.split("\n"):
         shown = ""
+        margin = " " * indent if line.startswith(" ") else ""
         for word in _WORD.findall(line):
             if shown and cell_len(shown + word) > width:
                 lines.append(shown)
-                shown = word.lstrip()
+                shown = margin + word.lstrip()
             else:
                 shown += word
         lines.append(shown)
@@ -92,6 +101,23 @@ def live_console(console: Console) -> Iterator[None]:
         yield
     finally:
         _live.remove(console)
+
+
+@contextmanager
+def bars_of_packages(*, shown: bool) -> Iterator[None]:
+    """Have progress bars of other packages, such as model loaders, vanish when they are done.
+
+    Or have none, elsewhere than on a terminal and beside bars of ours, where they cannot vanish.
+    tqdm reads these variables when it is imported; an empty value is false.
+    """
+    name, value = ("TQDM_LEAVE", "") if shown else ("TQDM_DISABLE", "1")
+    before = os.environ.get(name)
+    os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
 
 
 def on_terminal(stream: IO[str] | None) -> bool:

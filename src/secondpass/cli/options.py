@@ -22,10 +22,11 @@ from secondpass.config import load, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
-from secondpass.settings import registry, suggestion, yaml_text
+from secondpass.settings import model_of, registry, suggestion, yaml_text
 from secondpass.settings.loading import depth_with_store, has_store, merged
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.settings.registry import preset_names
+from secondpass.settings.signature import Nested
 
 
 def complete_preset(incomplete: str) -> list[str]:
@@ -294,7 +295,11 @@ def monitored(folder: Path | None) -> Iterator[None]:
         return
     from secondpass.monitoring import Monitor
 
-    with Monitor(folder):
+    try:
+        monitor = Monitor(folder)
+    except InputError as error:
+        fail(f"--monitor: {str(error).removeprefix('folder: ')}")
+    with monitor:
         yield
 
 
@@ -391,6 +396,23 @@ def _parse_setting(setting: str) -> dict[str, Any]:
         raise ConfigurationError(f"--set {key}: {error}") from None
     except yaml_text.NotYAMLError:
         value = text
+    if len(parts) == 1:
+        _check_is_mapping(key, value, text)
     for part in reversed(parts[1:]):
         value = {part: value}
     return {parts[0]: value}
+
+
+def _check_is_mapping(key: str, value: Any, text: str) -> None:
+    """Check that a setting with settings of its own is not set to a single value."""
+    field = model_of(Reranker).model_fields.get(key)
+    nested = [part.cls for part in field.metadata if isinstance(part, Nested)] if field else []
+    if value is None or isinstance(value, Mapping) or not nested or nested[0] is None:
+        return
+    own = model_of(nested[0]).model_fields
+    required = [name for name, each in own.items() if each.is_required()]
+    if len(required) == 1:
+        hint = f"write --set {key}.{required[0]}={text}"
+    else:
+        hint = f"write --set {key}.NAME={text}, where NAME is one of: {', '.join(sorted(own))}"
+    raise ConfigurationError(f"--set {key}: has settings of its own; {hint}")

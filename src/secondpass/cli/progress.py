@@ -22,7 +22,14 @@ from rich.progress import (
 from rich.text import Text
 
 from secondpass import types
-from secondpass.cli.console import info, live_console, message_console, on_terminal, one_line
+from secondpass.cli.console import (
+    bars_of_packages,
+    info,
+    live_console,
+    message_console,
+    on_terminal,
+    one_line,
+)
 
 SECONDS_BETWEEN_LINES = 15.0
 """Where no bar can be shown. What takes less time prints no line."""
@@ -82,7 +89,11 @@ def progress_bars(quiet: bool = False) -> Iterator[types.Progress]:
         yield _lines()
         return
     console = message_console()
-    with Progress(*columns(), console=console, transient=True) as bars, live_console(console):
+    with (
+        bars_of_packages(shown=False),
+        Progress(*columns(), console=console, transient=True) as bars,
+        live_console(console),
+    ):
         tasks: dict[str, TaskID] = {}
 
         def update(label: str, done: int, total: int | None) -> None:

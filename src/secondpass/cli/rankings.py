@@ -14,12 +14,12 @@ from rich.text import Text
 
 from secondpass.cli.console import (
     USAGE_ERROR,
-    escaped,
     excerpt,
     fail,
     file_console,
     one_line,
     print_error,
+    print_text,
     result_console,
     write,
 )
@@ -37,6 +37,10 @@ from secondpass.types import Ranked
 
 _TABLE_ROWS = 10
 """Rows of a table without ``top_k``."""
+
+
+EXPLANATION_INDENT = 13
+"""Column at which the values of an explanation begin."""
 
 
 class Format(StrEnum):
@@ -135,7 +139,7 @@ class Formatter:
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
             for explanation in explained(ranking, self.explain):
-                console.print(Text(f"\n{escaped(str(explanation))}"))
+                print_text(console, f"\n{explanation}", indent=EXPLANATION_INDENT)
         return captured.get() + "\n"
 
 

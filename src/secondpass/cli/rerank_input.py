@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,6 +31,7 @@ from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
+from secondpass.settings.messages import not_utf8
 from secondpass.types import Progress, Request
 
 _EMPTY_QUERY = (
@@ -67,6 +69,9 @@ class RerankInput:
             }
         )
         self.trec.check()
+        if self.file is not None and self.query is None and self.is_file and not self.file.exists():
+            hint = f"if it is the query, write --query {shlex.quote(str(self.file))}"
+            fail(f"{self.file}: there is no such file or folder; {hint}")
         if self.file is None and not has_run and on_terminal(sys.stdin):
             fail("missing FILE, or JSON lines on standard input (see --help)", USAGE_ERROR)
 
@@ -116,6 +121,8 @@ def read_context(file: Path | None) -> tuple[Any, str]:
             return json.loads(text, parse_float=finite_float, parse_int=finite_int), digest
         except ValueError:
             return yaml_text.parse(text), digest
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(not_utf8(file, error), str(file)) from None
     except yaml_text.NotYAMLError as error:
         raise ConfigurationError(f"not JSON; as YAML: {error}", str(file)) from None
     except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,12 +22,22 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
+from secondpass.cli.console import (
+    INTERRUPTED,
+    TERMINATED,
+    USAGE_ERROR,
+    bars_of_packages,
+    escaped,
+    fail,
+    on_terminal,
+    warn,
+)
 from secondpass.errors import SecondPassError
 from secondpass.settings import describe, parameter_hints, parameters_of
-from secondpass.settings.messages import reworded
+from secondpass.settings.messages import did_you_mean, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, in_options
 from secondpass.settings.parameter_hints import OPEN
+from secondpass.settings.registry import preset_names
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,9 +55,10 @@ _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
     "--mode": ("--vector", "--lexical", "--hybrid"),
     **dict.fromkeys(("--budget", "--max-tokens", "--token-budget"), ("--tokens",)),
     **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k", "--k")),
-    **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model",)),
-    "--preset": ("--try",),
-    "--try": ("--preset",),
+    **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model", "--try")),
+    "--rerank-model": ("--try",),
+    **dict.fromkeys(("--preset", "--config", "--compare", "--pool"), ("--try", "--preset")),
+    "--try": ("--compare", "--preset", "--config"),
     **dict.fromkeys(("--output", "--out"), ("--into",)),
     "--index": ("--corpus",),
 }
@@ -54,6 +66,9 @@ _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
 
 _LEAST_SIMILAR = 0.8
 """Similarity of an option that is suggested for a misspelt one, 0 to 1."""
+
+_NO_CHOICE = re.compile(r"'(?P<value>[^']*)' is not one of (?P<known>'.+')\.$", re.DOTALL)
+"""Typer's message about a value of an option that has few values."""
 
 _NUMBER = re.compile(r"-?[\d.]+")
 
@@ -64,7 +79,7 @@ _interrupts: list[int] = []
 def run(app: Callable[[], Any]) -> None:
     _use_utf8()
     try:
-        with _log_warnings(), _count_interrupts():
+        with bars_of_packages(shown=on_terminal(sys.stderr)), _log_warnings(), _count_interrupts():
             report_errors(app)()
     except typer.Exit as exit_:  # an error outside a subcommand
         sys.exit(exit_.exit_code)
@@ -81,7 +96,7 @@ class Subcommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the exit code is 2 if they are wrong."""
         try:
-            values, _, order = self.make_parser(ctx).parse_args(list(args))
+            values, extra, order = self.make_parser(ctx).parse_args(list(args))
         except TyperException as error:
             if (name := getattr(error, "option_name", None)) is None:
                 raise
@@ -103,6 +118,10 @@ class Subcommand(TyperCommand):
             if error.param is None:
                 raise
             fail(self._about_parameter(error, values), USAGE_ERROR)
+        except TyperException as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            fail(self._about_extra([*map(str, extra)], values), USAGE_ERROR)
 
     def _option_instead(self, name: str, args: Sequence[str]) -> str:
         """``; …`` an option of the value's name or a similar one, or what to write instead."""
@@ -111,6 +130,8 @@ class Subcommand(TyperCommand):
         after += [word.removeprefix(f"{name}=") for word in args]
         known = [it for it in dict.fromkeys(f"--{it}" for it in after) if it in options]
         known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
+        if name in {"--set", "-s"} and "--try" in options:
+            return "; write the settings to a YAML file, and name it with --try"
         if not known:
             is_setting = "--set" in options and not _matches(name, options)
             return (is_setting and _as_setting(name, options)) or _similar(name, options)
@@ -126,10 +147,35 @@ class Subcommand(TyperCommand):
             such_as = f", such as {' '.join(example[1].split())}" if example else " (see --help)"
             return f"missing {name}{such_as}"
         message = reworded(error.message)
+        if choice := _NO_CHOICE.search(error.message):
+            value, known = choice["value"], re.findall(r"'([^']+)'", choice["known"])
+            return f"{name}: {message}, not {describe(value)}{did_you_mean(value, known)}"
         value = values.get(parameter.name)
         is_shown = isinstance(value, str) and message.startswith("must ")
         shown = value if _NUMBER.fullmatch(str(value)) else describe(value)
         return f"{name}: {message}, not {shown}" if is_shown else f"{name}: {message}"
+
+    def _about_extra(self, extra: Sequence[str], values: Mapping[str, Any]) -> str:
+        """What is wrong with arguments that are left over, and which option is probably meant."""
+        options = [name for option in self.params for name in option.opts]
+        word, words = extra[0], " ".join(extra)
+
+        def option(*names: str) -> str:
+            return next((name for name in names if name in options), "")
+
+        is_file = Path(word).suffix.lower() in CONFIGURATION_SUFFIXES
+        hint = " (see --help)"
+        if any("=" not in setting for setting in values.get("settings") or ()):
+            hint = "; write --set KEY=VALUE without spaces, or put it between quotes"
+        elif word in preset_names() and (preset := option("--preset", "--try")):
+            hint = f"; did you mean {preset} {word}?"
+        elif is_file and (config := option("--config", "--try")):
+            hint = f"; did you mean {config} {word}?"
+        elif "--query" in options and values.get("query") is None:
+            hint = f"; did you mean --query {shlex.quote(words)}?"
+        elif "--question" in options:
+            hint = "; put the question between quotes"
+        return f"{escaped(words)}: unexpected{hint}"
 
 
 def _matches(word: str, known: Sequence[str]) -> list[str]:
@@ -149,11 +195,10 @@ def listed(words: Sequence[str]) -> str:
 
 def _as_setting(option: str, options: Sequence[str]) -> str:
     """``; …`` for an option that is a setting, or another tool's; empty without one."""
-    from secondpass.reranker import SECTIONS, Reranker
+    from secondpass.reranker import Reranker
 
     name = option.lstrip("-").replace("-", "_")
-    known = parameters_of(Reranker)
-    what = {name: OPEN} if name in known else parameter_hints.configured(name, [*known], SECTIONS)
+    what = parameter_hints.configured(name, parameters_of(Reranker))
     if not isinstance(what, Mapping):
         return "" if what is None else f"; {what}"
     key = next(iter(what))
@@ -239,6 +284,8 @@ def _reason(error: OSError) -> str | None:
     """What is wrong with a file, and what to do."""
     if isinstance(error, IsADirectoryError):
         return "is a folder; name a file"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "is a file, and no folder can be made there; name another one"
     if not isinstance(error, FileNotFoundError):
         return error.strerror
     folder = os.path.dirname(os.fsdecode(error.filename or ""))

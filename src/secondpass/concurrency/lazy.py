@@ -1,8 +1,9 @@
-"""Loads models on first use, safely across threads and forks."""
+"""Loads models and modules on first use, models safely across threads and forks."""
 
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import os
 import time
@@ -10,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from secondpass.concurrency.locks import fork_lock
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -110,6 +111,34 @@ class Lazy(Generic[T]):
         with self._lock:
             self._value = None
             self._failure = None
+
+
+def public_names(
+    package: str, check: Callable[[str], None] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package whose module ``public`` has its public names.
+
+    That module is imported when the first of them is used. A module of the package is no such name:
+    ``from package import module`` asks for it first, and imports it then.
+
+    Args:
+        package: its name.
+        check: called with it before the import; raises if something is not installed.
+    """
+
+    def get(name: str) -> Any:
+        unknown = AttributeError(f"module {package!r} has no attribute {name!r}")
+        is_private = name.startswith("_") and name != "__all__"
+        if is_private or importlib.util.find_spec(f"{package}.{name}"):
+            raise unknown
+        if check is not None:
+            check(package)
+        try:
+            return getattr(importlib.import_module(f"{package}.public"), name)
+        except AttributeError:
+            raise unknown from None
+
+    return get, lambda: list(get("__all__"))
 
 
 _runs_nothing = ContextVar("runs_nothing", default=False)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from secondpass.errors import printable
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import atomic_write, compress_into, is_gzip, open_input
 from secondpass.settings import describe
+from secondpass.settings.messages import not_utf8
 
 AnyPath: TypeAlias = str | PathLike[str]
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -52,7 +55,7 @@ def decode_line(path: AnyPath, number: int, raw: bytes) -> Line:
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(path, number, f"is not UTF-8: {error.reason}") from None
+        raise FormatError(path, number, not_utf8(path, error)) from None
     return Line(path, number, text.rstrip("\r\n"))
 
 
@@ -82,11 +85,28 @@ def parse_json(line: Line) -> Any:
     except json.JSONDecodeError as error:
         raise line.error(
             f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
+            f"{_conversion(line.path)}"
         ) from None
     except RecursionError:
         raise line.error("is not JSON that can be parsed: it is nested too deeply") from None
     except ValueError as error:
         raise line.error(f"is not JSON: {error}") from None
+
+
+_FROM_CSV = "import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin{})]"
+_CONVERSIONS = {
+    ".csv": f"python -c '{_FROM_CSV.format('')}' < {{}} > new.jsonl",
+    ".tsv": "python -c '" + _FROM_CSV.format(', delimiter="\\t"') + "' < {} > new.jsonl",
+    ".json": "jq -c 'if type == \"array\" then .[] else . end' {} > new.jsonl",
+}
+"""Ending of a file that is no JSON lines -> a command that makes JSON lines of it."""
+
+
+def _conversion(path: AnyPath) -> str:
+    """``; …`` how to make JSON lines of a file; empty where its name does not say what it is."""
+    command = _CONVERSIONS.get(Path(path).suffix.lower())
+    name = shlex.quote(printable(str(path)))
+    return "" if command is None else f"; convert the file: `{command.format(name)}`"
 
 
 def _reject_constant(name: str) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, Problem, unchangeable
 from secondpass.settings import configurable, nested
 from secondpass.types import ScoreKind
 
@@ -31,6 +31,7 @@ _ALLOWED: dict[ScoreKind, tuple[Normalize, ...]] = {
 }
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Blended:
     """The result of a blend.

@@ -32,32 +32,55 @@ MISSING: Any = type("Missing", (), {})()
 """Stands for the argument ``candidates`` in a call without it."""
 
 
-def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
+def to_candidates(
+    values: Iterable[CandidateLike], *, text_needed: bool = True, name: str = "candidates"
+) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
     The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
     ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes are used.
     Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well. A mapping
-    without a text is an error unless a method is shown other fields (``text_needed``).
+    without a text is an error unless a method is shown other fields (``text_needed``). ``name`` is
+    that of the argument, for messages.
 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
     """
     if values is MISSING:
-        raise TypeError("missing 1 required positional argument: 'candidates'")
-    is_frame = hasattr(values, "iterrows")  # a pandas DataFrame, which iterates over column names
-    if is_frame or isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        hint = "; its rows are df.to_dict('records')" if is_frame else ""
+        raise TypeError(f"missing 1 required positional argument: {name!r}")
+    is_single = isinstance(values, str | bytes | Mapping) or _is_frame(values)
+    if is_single or not isinstance(values, Iterable):
         raise InputError(
-            f"candidates: give a sequence of strings, mappings or Candidates, "
-            f"not {kind_of(values)}{hint}"
+            f"{name}: give a sequence of strings, mappings or Candidates, "
+            f"not {kind_of(values)}{_hint_instead_of_list(values)}"
         )
     return [
         value
         if type(value) is Candidate and type(value.metadata) is dict  # nothing is left to check
-        else _to_candidate(value, f"candidates[{position}]", text_needed)
+        else _to_candidate(value, f"{name}[{position}]", text_needed)
         for position, value in enumerate(values)
     ]
+
+
+def _is_frame(value: object) -> bool:
+    """Whether it is a pandas DataFrame, which iterates over the names of its columns."""
+    return hasattr(value, "iterrows")
+
+
+def _hint_instead_of_list(values: object) -> str:
+    """``; …`` what to write, for something else than a list of candidates."""
+    if _is_frame(values):
+        return "; its rows are df.to_dict('records')"
+    if isinstance(values, str):
+        return "; for a single text, give [text]"
+    if not isinstance(values, Mapping):
+        return ""
+    if any(key in values for key in _TEXT_ATTRIBUTES):
+        return "; for a single one, give [candidate]"
+    if values and all(isinstance(text, str) for text in values.values()):
+        pairs = "for id, text in texts.items()"
+        return f"; for texts by id, give [{{'id': id, 'text': text}} {pairs}]"
+    return "; give a mapping for each candidate"
 
 
 def as_candidate(item: object) -> Candidate:
@@ -82,17 +105,26 @@ def to_request(
 ) -> CheckedRequest:
     """Check a query and convert its candidates; raises an InputError if one is wrong."""
     if not isinstance(query, str):
-        raise InputError(f"query: give a string, not {kind_of(query)}")
+        is_swapped = isinstance(candidates, str) or candidates is MISSING
+        hint = "; it comes first, then the candidates" if is_swapped else ""
+        raise InputError(f"query: give a string, not {kind_of(query)}{hint}")
     return query, to_candidates(candidates, text_needed=text_needed), context
 
 
 def to_requests(values: Iterable[Sequence[Any]], *, text_needed: bool) -> Iterator[CheckedRequest]:
     """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples lazily."""
-    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(values)}")
+    if values is MISSING:
+        raise TypeError("missing 1 required positional argument: 'requests'")
+    is_single = isinstance(values, str | Mapping) or _is_frame(values)
+    if is_single or not isinstance(values, Iterable):
+        hint = "; for one query, use rerank(query, candidates)" if isinstance(values, str) else ""
+        hint = "; give [*requests.items()]" if isinstance(values, Mapping) else hint
+        raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(values)}{hint}")
     for number, value in enumerate(values):
         if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in {2, 3}:
-            message = f"give (query, candidates), not {kind_of(value)}"
+            is_alike = isinstance(value, Mapping) and "query" in value
+            hint = "; use rerank_many([(it['query'], it['candidates']), …])" if is_alike else ""
+            message = f"give (query, candidates), not {kind_of(value)}{hint}"
             raise InputError(f"requests[{number}]: {message}")
         try:
             request = to_request(*value, text_needed=text_needed)
@@ -131,6 +163,12 @@ def _converted(value: object, where: str, text_needed: bool) -> Candidate:
     hint = ""
     if isinstance(value, tuple) and len(value) == 2:
         hint = "; for a pair with a score, give {'text': …, 'score': …}; higher scores are better"
+        if isinstance(value[1], str):
+            hint = "; for an id and a text, give {'id': …, 'text': …}"
+        elif hasattr(value[1], "to_dict"):  # of df.iterrows()
+            hint = "; the rows of a DataFrame are df.to_dict('records')"
+    elif isinstance(value, list):
+        hint = "; for the candidates of several queries, use rerank_many"
     raise InputError(
         f"{where}: give a string, a mapping, a Candidate or an object with a text, "
         f"not {kind_of(value)}{hint}"

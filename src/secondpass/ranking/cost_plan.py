@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
+from secondpass.errors import unchangeable
 from secondpass.settings import counted
 
 N = TypeVar("N", int, float)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
     """What one method would take: the reranker's, or a stage of its cascade.
@@ -57,6 +59,7 @@ class PlannedStage:
         return self.calls != 0
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class ExceededLimit:
     """A limit that is lower than what a ranking needs.
@@ -72,6 +75,7 @@ class ExceededLimit:
     needed: float
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class CostPlan:
     """What one ranking would take, estimated without calling anything.

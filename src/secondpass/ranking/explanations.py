@@ -327,7 +327,10 @@ def _positions_of(identifier: object, trace: Trace, items: Sequence[Ranked]) -> 
     positions = [position for position, known_id in enumerate(known) if known_id == text]
     if not positions:
         names = sorted({known_id for known_id in known if known_id is not None})
-        raise InputError(f"id: no candidate has the id {describe(identifier)}{_hint(text, names)}")
+        hint = _hint(text, names)
+        if isinstance(identifier, Ranked):
+            hint = "; give its id, or explain(position=item.position)"
+        raise InputError(f"id: no candidate has the id {describe(identifier)}{hint}")
     ranks = {item.position: item.rank for item in items}
     return sorted(positions, key=lambda position: ranks.get(position, len(known) + 1))
 

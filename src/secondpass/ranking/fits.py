@@ -44,7 +44,7 @@ def identity(
     """
     inner = getattr(method, "scorer", method)
     found = {
-        "method": registry.name_of("methods", inner) or method.name,
+        "method": registry.name_of("methods", type(inner)) or method.name,
         "model": _model_name(inner),
         "template": None,
         "settings": None,

@@ -58,9 +58,20 @@ def fuse(
     Raises:
         InputError: an argument is wrong, or to fuse by ``scores``, a score is not a finite number
             or no candidate of a list has one.
+
+    Example:
+        >>> from secondpass import fuse
+        >>> words = [{"id": 1, "text": "Cats sleep."}, {"id": 2, "text": "Owls hunt."}]
+        >>> vectors = [{"id": 2, "text": "Owls hunt."}]
+        >>> [candidate.id for candidate in fuse({"words": words, "vectors": vectors})]
+        [2, 1]
     """
     if not isinstance(lists, Mapping):
-        raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}")
+        hint = ", such as {'words': …, 'vectors': …}"
+        raise InputError(f"lists: give a mapping of lists by name, not {kind_of(lists)}{hint}")
+    if weights is not None and not isinstance(weights, Mapping):
+        message = f"give a mapping of numbers by name of the list, not {kind_of(weights)}"
+        raise InputError(f"weights: {message}")
     if by not in ("ranks", "scores"):
         raise InputError(f"by: must be ranks or scores, not {describe(by)}")
     rrf_k = _not_negative("rrf_k", rrf_k)
@@ -101,12 +112,8 @@ def _not_negative(name: str, value: object) -> float:
 
 def _distinct(name: str, results: Iterable[CandidateLike]) -> dict[object, Candidate]:
     """The candidates of a list by what identifies them, in order; the first of each."""
-    try:
-        candidates = to_candidates(results, text_needed=False)
-    except InputError as error:
-        raise InputError(f"lists[{name!r}]: {error}") from None
     found: dict[object, Candidate] = {}
-    for candidate in candidates:
+    for candidate in to_candidates(results, text_needed=False, name=f"lists[{name!r}]"):
         key: object
         if candidate.id is not None:
             key = str(candidate.id)

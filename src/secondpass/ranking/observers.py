@@ -363,7 +363,7 @@ def _provider(service: object) -> str:
     known = (
         member(service, "provider", None),
         member(service, "api", None),
-        registry.name_of("llms", service),
+        registry.name_of("llms", type(service)),
     )
     return next((name for name in known if isinstance(name, str)), type(service).__name__)
 

@@ -21,7 +21,7 @@ from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import COMING_FROM, describe
+from secondpass.settings import describe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,8 +41,11 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
-_CANDIDATES = frozenset({"docs", "documents", "nodes", "passages", "sentences", "texts"})
-"""The argument ``candidates`` in other packages."""
+ONE_REQUEST = "a query and its candidates; name the others, as in top_k=3"
+REQUESTS = (
+    "a list of requests, [(query, candidates), …]; for one query, use rerank(query, candidates)"
+)
+"""What the calls of rerankers take without a name."""
 
 
 def validate(
@@ -54,9 +57,7 @@ def validate(
         if name not in known:
             from secondpass.settings import parameter_hints  # for errors only
 
-            hint = parameter_hints.call_hint(name, known)
-            if name in _CANDIDATES:
-                hint = f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
+            hint = parameter_hints.hint(name, known, in_call=True)
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
@@ -213,7 +214,11 @@ def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[
 
     def shown(function: F) -> F:
         signature = inspect.signature(function)
-        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [
+            p
+            for p in signature.parameters.values()
+            if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
+        ]
         parameters += [
             inspect.Parameter(
                 name,
@@ -224,9 +229,8 @@ def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[
             for name, annotation in CallOptions.__annotations__.items()
         ]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        if "candidates" in signature.parameters:
-            # With a default, a call with docs= reaches `validate`, which says what to write.
-            function.__defaults__ = (MISSING,)
+        # With a default, a call with docs= reaches `validate`, which says what to write.
+        function.__defaults__ = (MISSING,)
         if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
             docs = inspect.cleandoc(explained.__doc__)
             options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]

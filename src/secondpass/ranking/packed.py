@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from secondpass.errors import unchangeable
 from secondpass.questions import Span
 
 TokenCounter: TypeAlias = Callable[[str], Any]
@@ -13,6 +14,7 @@ TokenCounter: TypeAlias = Callable[[str], Any]
 PackOrder: TypeAlias = Literal["best", "document", "lost_in_the_middle"]
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Source:
     """The source of a passage in a packed text.
@@ -40,6 +42,7 @@ class Source:
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Packed:
     """Passages in one text, and their sources.

@@ -108,7 +108,7 @@ def _counter(count: object) -> Callable[[str], float]:
     function = getattr(count, "encode_ordinary", None) or getattr(count, "encode", None) or count
     if function is None:
         return estimate_most_tokens
-    if not callable(function) or isinstance(count, type):
+    if not callable(function) or isinstance(count, type | str):  # a string has encode, too
         message = "give a tokenizer, or a function that returns the number of tokens of a text"
         raise InputError(f"count: {message}, not {describe(count)}")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from secondpass.errors import MissingExtraError, SecondPassError
+from secondpass.errors import MissingExtraError, SecondPassError, unchangeable
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
-from secondpass.ranking.candidates import retrieval_score
+from secondpass.ranking.candidates import kind_of, retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
 from secondpass.types import Issue, Ranked, Report, findings
@@ -27,6 +27,11 @@ _COLUMNS = ["rank", "id", "position", "status", "score", "rerank_score", "final_
 _COLUMNS += ["stage_scores", "span", "spread", "probability"]
 
 
+_PARTS = {"use ranking.report.%s": Report, "use item.%s, for item in ranking": Ranked}
+"""What to write for an attribute of the items, or of the report."""
+
+
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Ranked]):
     """The ranked candidates, best first, and a report.
@@ -35,6 +40,19 @@ class Ranking(Sequence[Ranked]):
         query, items: the query as passed by the caller, and the ranked candidates.
         report: what was done, what it cost, and what went wrong.
         trace: what :meth:`explain` reads; None in a ranking that no reranker made.
+
+    Example:
+        >>> from secondpass import Reranker
+        >>> passages = [{"id": 1, "text": "Cats sleep."}, {"id": 2, "text": "Owls hunt."}]
+        >>> ranking = Reranker("lexical").rerank("owls", passages)
+        >>> for item in ranking:
+        ...     print(item.rank, item.id, item.text, item.rerank_score > 0)
+        1 2 Owls hunt. True
+        2 1 Cats sleep. False
+        >>> ranking[0].position, len(ranking), [item.id for item in ranking[:1]]
+        (1, 2, [2])
+        >>> ranking.report.status, ranking.report.method
+        ('ok', 'lexical')
     """
 
     query: str
@@ -52,13 +70,25 @@ class Ranking(Sequence[Ranked]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Ranked, ...]: ...
     def __getitem__(self, index: int | slice) -> Ranked | tuple[Ranked, ...]:
-        return self.items[index]
+        try:
+            return self.items[index]
+        except TypeError:
+            kind = kind_of(index)
+            message = f"give the place of an item, from 0, or a slice, not {kind}: ranking[0].text"
+            raise TypeError(message) from None
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.items)
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name, _PARTS)
 
     def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
         """Explain the rank of a candidate, by id (the best of several) or by input position.
@@ -132,7 +162,7 @@ class Ranking(Sequence[Ranked]):
         return data_frame([item_record(item, text=text) for item in self], columns)
 
     def __repr__(self) -> str:
-        # Status, size, method and first ids. Records are logged, so there is no text.
+        # Status, size, method and first ids or positions. Records are logged, so there is no text.
         report = self.report
         noun = "item" if len(self) == 1 else "items"
         parts = [f"{len(self):,} {noun}"]
@@ -143,9 +173,11 @@ class Ranking(Sequence[Ranked]):
         if report.skipped is not None:
             parts.append(f"skipped {report.skipped.pairs:,}")
         ids = [f"{_id(item)!r}" for item in self[:_IDS] if item.id is not None]
-        if ids:
+        positions = [f"{item.position:,}" for item in self[:_IDS]]
+        if positions:
             more = ["…"] if len(self) > _IDS else []
-            parts.append(f"first {', '.join(ids + more)}")
+            first = ids or ["positions " + ", ".join(positions)]
+            parts.append(f"first {', '.join(first + more)}")
         parts += findings(report)
         return f"<Ranking {report.status_text}: {'; '.join(parts)}>"
 

@@ -74,7 +74,9 @@ class Trace:
         """Keep the order before an ordering moved items, and the name of the ordering."""
         self.before, self.arranged = before, arranges(ordering)
         try:
-            name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
+            name = registry.name_of("orderings", type(ordering)) or getattr(
+                ordering, "__name__", None
+            )
         except BaseException as error:  # a foreign object may raise anything
             reraise_exit(error)
             name = None

@@ -79,6 +79,10 @@ class Loaded(NamedTuple):
     score_kind: ScoreKind
 
 
+_MEANT_DEVICES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps"}
+"""Name of a device that torch does not have -> its name for it."""
+
+
 def settings_for_torch(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of a scorer's settings that only torch supports.
 
@@ -86,6 +90,11 @@ def settings_for_torch(settings: Mapping[str, Any]) -> tuple[str, ...]:
         ConfigurationError: another backend is set.
     """
     backend, device, file = settings["backend"], settings["device"], settings["file"]
+    kind, colon, number = device.partition(":")
+    if (meant := _MEANT_DEVICES.get(kind.lower(), kind.lower())) != kind:
+        raise ConfigurationError(
+            f"device: torch names no device {device!r}; did you mean {meant + colon + number!r}?"
+        )
     names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False, {}))
     if settings["precision"] not in {"auto", "exact"}:
         names += (f"precision {settings['precision']}",)

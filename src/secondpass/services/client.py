@@ -14,7 +14,7 @@ from secondpass.concurrency.lazy import require
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
-from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
+from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable, unchangeable
 from secondpass.questions import Completion
 from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
 from secondpass.services.http import RECEIVED
@@ -40,6 +40,7 @@ NO_KEY = "none"
 """The key for servers that need none. SDKs require a value."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Connection:
     """A client of an SDK or of httpx, and how to close it."""

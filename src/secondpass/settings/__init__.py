@@ -25,6 +25,7 @@ from secondpass.settings.signature import (
     parameters_of,
     show_types,
     to_mapping,
+    use_key_hint,
 )
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "show_types",
     "suggestion",
     "to_mapping",
+    "use_key_hint",
     "variable",
     "variables",
 ]

@@ -88,10 +88,11 @@ def _text(name: str, caller: str = "") -> str:
     if isinstance(name, str) and name in registry.preset_names():
         path = files("secondpass") / "data" / "presets" / f"{name}.yaml"
         return path.read_text(encoding="utf-8")
-    hint = ""
-    if isinstance(name, str):
-        hint = name_hint(name, caller=caller) or path_hint(name)
-        hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
+    if not isinstance(name, str):
+        hint = "; use Reranker.from_config(…)" if isinstance(name, Mapping | PathLike) else ""
+        raise ConfigurationError(f"give the name of a preset, not {describe(name)}{hint}")
+    hint = name_hint(name, caller=caller) or path_hint(name)
+    hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
 

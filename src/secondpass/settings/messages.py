@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import re
+import shlex
 from collections.abc import Callable, Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from secondpass.errors import ConfigurationError, Problem, printable, with_article
@@ -39,9 +41,34 @@ def describe(value: object) -> str:
     return with_article(kind.__name__)
 
 
+def not_utf8(path: str | PathLike[str], error: UnicodeDecodeError) -> str:
+    """What is wrong with a file or line that is not UTF-8, with its byte, and how to convert it."""
+    raw = error.object[error.start]
+    is_wide = error.object[:2] in {b"\xff\xfe", b"\xfe\xff"}
+    name = shlex.quote(printable(fspath(path)))
+    convert = f"iconv -f {'utf-16' if is_wide else 'latin1'} -t utf-8 {name} > new-file"
+    return f"is not UTF-8: byte {error.start + 1} is 0x{raw:02x}; convert it: `{convert}`"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun, in the plural unless the number is 1."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` if a known word is similar; else empty.
+
+    Case, and hyphens for underscores, make no difference.
+    """
+    import difflib
+
+    by_folded = {_folded(one): one for one in reversed(known)}
+    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
+    return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("-", "_")
 
 
 def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) -> str:
@@ -49,12 +76,11 @@ def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) 
 
     ``leads_to_page`` adds the page about other packages to the list, for words that may be theirs.
     """
-    import difflib
-
-    if similar := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
-        return f"; did you mean {similar[0]!r}?"
+    if not known:
+        return ""
     page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
-    return f"; known are: {', '.join(map(printable, sorted(known)))}{page}" if known else ""
+    listed = f"; known are: {', '.join(map(printable, sorted(known)))}{page}"
+    return did_you_mean(word, known) or listed
 
 
 _THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
@@ -99,6 +125,9 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
             message = reworded(detail["msg"])
             if kind not in _WITH_SIZE:
                 message += f", not {describe(detail['input'])}"
+            if kind == "literal_error":
+                known = re.findall(r"'([^']+)'", str(detail.get("ctx", {}).get("expected", "")))
+                message += did_you_mean(str(detail["input"])[:_MAX_QUOTED], known)
             problems.append(Problem(path, message))
     return problems
 

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
 from secondpass.settings import model_of, registry
@@ -43,10 +43,27 @@ _RERANK_MODELS = {
 }
 """How names of models of rerank APIs begin, and the API."""
 
+_OWNERS = {
+    "bge-reranker": "BAAI",
+    "ce-esci-": "metarank",
+    "colbert-": "colbert-ir",
+    "colbertv": "colbert-ir",
+    "jina-colbert": "jinaai",
+    "ms-marco-": "cross-encoder",
+    "mxbai-rerank": "mixedbread-ai",
+}
+"""How names of models begin that other packages write without the owner on the Hugging Face hub."""
+_FLASHRANK = re.compile(r"(ms-marco-(?:MiniLM|TinyBERT))-L-(\d+)(-v2)")
+"""Names of FlashRank: on the hub ``L12`` in place of ``L-12``."""
+_FLASHRANK_ONLY = frozenset(
+    {"ms-marco-MultiBERT-L-12", "rank-T5-flan", "rank_zephyr_7b_v1_full", "miniReranker_arabic_v1"}
+)
+"""Names of FlashRank whose files are in no form that can be read here."""
 _COLBERT = {"type": "late_interaction", "model": _OWN}
 _CROSS_ENCODER = {"type": "cross_encoder", "model": _OWN}
 _LISTWISE = {"type": "listwise", "llm": _OWN}
 _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
+    "bm25": {"type": "lexical"},
     "colbert": _COLBERT,
     "pylate": _COLBERT,
     "flashrank": _CROSS_ENCODER,
@@ -75,36 +92,67 @@ def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
         python += f", or 'preset: {name}' in a configuration"
         use = f"--preset {name}" if as_options else python
         return f"; {name!r} is a preset, which is a whole reranker: use {use}"
-    method: str | dict[str, Any]
-    if name in registry.names("methods"):
-        settings = dict.fromkeys(required_settings(name), _OWN)
-        what, method = "it is a method", {"type": name, **settings} if settings else name
-    elif name in registry.names_in("rerank_apis"):
-        what, method = "it is a rerank API", {"type": "endpoint", "api": name, "model": _OWN}
-        if not _has_address(name):
-            method["base_url"] = _OWN
-    elif name in registry.names("llms"):
-        what = "it is a provider of language models"
-        method = {"type": "graded", "llm": {"type": name, "model": _OWN}}
-    elif name and os.path.isdir(name):
-        what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
-    elif llm := language_model(name):
-        what, method = "if it is a language model", {"type": "graded", "llm": llm}
-    elif endpoint := _by_beginning(name, "api", _RERANK_MODELS):
-        what, method = "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
-    elif _may_be_on_hub(name):
-        what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
-    elif elsewhere := _ELSEWHERE.get(name.lower()):
-        what = f"in other packages it is a kind of reranker ({COMING_FROM}); here"
-        method = {**elsewhere}
-    else:
-        return ""
+    if name in _FLASHRANK_ONLY:
+        return f"; it is a model of FlashRank; what to use in its place: {COMING_FROM}"
+    found = _registered(name) or _model(name)
+    if found is None:
+        plain = name.lower()
+        if plain == name or plain in registry.names("methods"):
+            return ""
+        return name_hint(plain, as_options=as_options, caller=caller)
+    what, method = found
     if as_options:
         return f"; {what}, use {in_options({'method': method})}"
     python = _in_python(method, caller).replace(repr(_OWN), _OWN)
     # JSON is also YAML.
     in_yaml = method if isinstance(method, str) else json.dumps(method, ensure_ascii=False)
     return f"; {what}, use {python}, or 'method: {in_yaml}' in a configuration"
+
+
+_Meaning: TypeAlias = tuple[str, str | dict[str, Any]]
+"""What a name is, in words; and the method that is meant by it."""
+
+
+def _registered(name: str) -> _Meaning | None:
+    """The meaning of a name of this package, or of a folder."""
+    if name in registry.names("methods"):
+        settings = dict.fromkeys(required_settings(name), _OWN)
+        return "it is a method", {"type": name, **settings} if settings else name
+    if name in registry.names_in("rerank_apis"):
+        method = {"type": "endpoint", "api": name, "model": _OWN}
+        if not _has_address(name):
+            method["base_url"] = _OWN
+        return "it is a rerank API", method
+    if name in registry.names("llms"):
+        llm = {"type": name, "model": _OWN}
+        return "it is a provider of language models", {"type": "graded", "llm": llm}
+    if name and os.path.isdir(name):
+        return "if it is a reranking model", {"type": "cross_encoder", "model": name}
+    return None
+
+
+def _model(name: str) -> _Meaning | None:
+    """The meaning of a name of a model, or of a kind of reranker in other packages."""
+    if llm := language_model(name):
+        return "if it is a language model", {"type": "graded", "llm": llm}
+    if endpoint := _by_beginning(name, "api", _RERANK_MODELS):
+        return "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
+    if _may_be_on_hub(name):
+        return "if it is a reranking model", {"type": "cross_encoder", "model": name}
+    if elsewhere := _ELSEWHERE.get(name.lower()):
+        what = f"in other packages it is a kind of reranker ({COMING_FROM}); here"
+        return what, {**elsewhere}
+    if on_hub := hub_name(name):
+        kind = "late_interaction" if "colbert" in name else "cross_encoder"
+        return "if it is the model on the Hugging Face hub", {"type": kind, "model": on_hub}
+    return None
+
+
+def hub_name(name: str) -> str:
+    """A model's name on the Hugging Face hub, of its name without the owner; empty if unknown."""
+    on_hub = _FLASHRANK.sub(r"\1-L\2\3", name)
+    owners = (owner for start, owner in _OWNERS.items() if name.startswith(start))
+    return next((f"{owner}/{on_hub}" for owner in owners), "")
 
 
 def _in_python(method: str | dict[str, Any], caller: str) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, Problem, unchangeable
 from secondpass.settings import describe, environment, model_of, parameter_hints, registry
 from secondpass.settings.environment import Unfilled, value_at
 from secondpass.settings.signature import changed, is_configurable
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Override:
     """The value of a parameter and the setting that it replaces.

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
 from secondpass.settings import registry
-from secondpass.settings.messages import COMING_FROM, suggestion
+from secondpass.settings.messages import COMING_FROM, did_you_mean, suggestion
 from secondpass.settings.name_hints import required_settings
-from secondpass.settings.signature import model_of
+from secondpass.settings.signature import model_of, parameters_of
 
 Config: TypeAlias = Mapping[str, Any]
 
@@ -69,6 +69,9 @@ Where methods name that setting differently, or their language model has it, the
 _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
     **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff", "minscore"), "floor"),
+    **dict.fromkeys(("activationfct", "activationfn", "activationfunction"), "activation"),
+    "defaultactivationfunction": "activation",
+    "raiseonerror": "strict",
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
     **dict.fromkeys(("rerankmodel", "rerankmodelname", "rerankmodelarn"), "model"),
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
@@ -87,11 +90,14 @@ _BASE_URL: Config = {"method": {"type": "endpoint", "base_url": OPEN}}
 _REGION = "leave it out; the region is that of the ARN that model= names"
 
 INSTEAD: Mapping[str, str | Config] = {
-    **dict.fromkeys(("api_url", "api_base_url", "url"), _BASE_URL),
+    **dict.fromkeys(("api_url", "api_base", "api_base_url", "url"), _BASE_URL),
     "max_retries": {"limits": {"retries": OPEN}},
     "max_concurrency": {"limits": {"concurrency": OPEN}},
-    **dict.fromkeys(("extra_parameters", "max_tokens_per_doc", "truncation_direction"), _OPTIONS),
-    **dict.fromkeys(("truncate", "truncate_text", "truncation"), _OPTIONS),
+    **dict.fromkeys(("extra_parameters", "truncate_text"), _OPTIONS),
+    **{
+        name: {"method": {"type": "endpoint", "options": {name: OPEN}}}
+        for name in ("max_tokens_per_doc", "truncate", "truncation", "truncation_direction")
+    },
     **dict.fromkeys(
         (
             *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
@@ -108,19 +114,38 @@ INSTEAD: Mapping[str, str | Config] = {
     "cache_dir": {"method": {"type": "cross_encoder", "cache_folder": OPEN}},
     "lang": "leave it out; choose a model that reads the language",
     "model_type": "write the kind of the method, as in {'type': 'cross_encoder', 'model': …}",
+    "normalize": {"method": {"type": "cross_encoder", "activation": "sigmoid"}},
+    **dict.fromkeys(("num_labels", "apply_softmax"), "leave it out; the model has one score"),
     "query_instruction": {"render": {"query_prefix": OPEN}},
     "return_documents": "leave it out; the result has the documents",
     "step_size": {"method": {"type": "listwise", "stride": OPEN}},
     "text_instruction": {"render": {"prefix": OPEN}},
+    "timeout": {"limits": {"deadline": OPEN}},
     "timeout_s": {"method": {"type": "endpoint", "timeout": OPEN}},
     "use_fp16": {"method": {"type": "cross_encoder", "precision": "float16"}},
     "with_retrieval": "leave it out; the candidates are those of your retriever",
     **dict.fromkeys(
         ("verbose", "show_progress", "show_progress_bar"), "leave it out; the result has a report"
     ),
-    **dict.fromkeys(("max_chunks_per_doc", "num_gpus"), NO_EQUIVALENT),
+    **dict.fromkeys(("max_chunks_per_doc", "num_gpus", "num_workers"), NO_EQUIVALENT),
+    **dict.fromkeys(("convert_to_numpy", "convert_to_tensor"), NO_EQUIVALENT),
 }
 """Parameter of rerankers of other packages -> the setting to write instead, or what to do."""
+
+
+CANDIDATES = frozenset(
+    {"docs", "documents", "hits", "nodes", "passages", "results", "sentences", "texts"}
+)
+"""The argument ``candidates`` in other packages."""
+_IN_CANDIDATES = "it is part of each candidate: [{'text': …, %s}, …]"
+_IN_CALLS: Mapping[str, str] = {
+    **dict.fromkeys(("doc_ids", "ids"), _IN_CANDIDATES % "'id': …"),
+    **dict.fromkeys(("metadata", "metadatas", "meta"), _IN_CANDIDATES % "'metadata': {…}"),
+    "scores": _IN_CANDIDATES % "'score': …",
+    **dict.fromkeys(("pairs", "queries"), "use rerank_many([(query, candidates), …])"),
+    "request": "write rerank(query, candidates)",
+}
+"""Keywords of the calls of rerankers in other packages -> what to do instead."""
 
 
 def synonym(name: str) -> str:
@@ -194,51 +219,85 @@ def complete(method: Config) -> dict[str, Any]:
     return {"type": method["type"], **required, **method}
 
 
-def configured(
-    name: str, known: Collection[str], sections: Mapping[str, type], method: object = None
-) -> str | Config | None:
-    """What to write for a name that is no setting of a reranker.
+def configured(name: str, known: Collection[str], method: object = None) -> str | Config | None:
+    """What to write for a name that is no setting of a reranker, or no option of a call.
 
     Args:
         name: of the parameter.
-        known: the settings of a reranker.
-        sections: those with settings of their own, and their classes.
+        known: the names that can be written in its place.
         method: the configured one, which is preferred to others.
 
     Returns:
-        Another setting of the reranker, as ``{name: "…"}``; a configuration; what to do, in words;
-        None if the name is not known.
+        Another setting of a reranker, or option of a call, as ``{name: "…"}``; a configuration;
+        what to do, in words; None if the name is not known.
     """
-    meant = synonym(name)
-    for path in PATHS.get(meant, ()):
+    whole, sections = registry.reranker()
+    for path in PATHS.get(synonym(name), ()):
         outer, _, setting = path.rpartition(".")
         if setting in known and not outer:
             return {setting: OPEN}
         if outer in sections:
             return {outer: {setting: OPEN}}
-    if place_of(method, name) is None and name in INSTEAD:
-        return INSTEAD[name]
-    if (config := of_methods(name, method)) is not None and place_of(method, name) is not None:
+    if name in parameters_of(whole):
+        return {name: OPEN}
+    config = of_methods(name, method)
+    if place_of(method, name) is not None:
         return config
-    for section, cls in sections.items():
-        if name in model_of(cls).model_fields:
-            return {section: {name: OPEN}}
-    return config
+    in_sections = ({key: {name: OPEN}} for key, cls in sections.items() if _has(cls, name))
+    return INSTEAD.get(name) or next(in_sections, config)
 
 
-def hint(
-    name: str, known: Collection[str], sections: Mapping[str, type], method: object = None
-) -> str:
-    """``; …`` for a parameter that a reranker does not have, in Python and in a configuration."""
-    what = configured(name, known, sections, method)
+def _has(cls: type, name: str) -> bool:
+    return name in parameters_of(cls)
+
+
+def also(name: str, config: str | Config) -> str:
+    """``, or …`` if methods have a setting of this name, too, besides what a hint says."""
+    other = None if isinstance(config, str) or "method" in config else of_methods(name)
+    if other is None or place_of(other["method"], name) is None:
+        return ""
+    return f", or {name!r} of the method, {in_words(other['method'])}"
+
+
+def hint(name: str, known: Collection[str], method: object = None, *, in_call: bool = False) -> str:
+    """``; …`` for a name that a reranker does not have, in Python and in a configuration.
+
+    Args:
+        name: of the setting, or of the keyword of a call.
+        known: the settings of rerankers, or the options of their calls.
+        method: the configured one.
+        in_call: whether it is a keyword of a call.
+    """
+    if in_call and name in CANDIDATES:
+        return f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
+    what = (in_call and _IN_CALLS.get(name)) or configured(name, known, method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
+    elsewhere = f"; coming from another package: {COMING_FROM}" if in_call else ""
     if isinstance(what, str):
-        return f"; {what}"
+        return f"; {what}{elsewhere}"
     (key, value), *_ = what.items()
+    if (near := _near(what, known)) is not None:
+        return f"; did you mean {near!r}{also(name, what)}?"
+    if not in_call:
+        return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
+    python = f"{key}={in_words(value)}" if key != "method" else in_words(complete(value))
+    return f"; it is a setting of the reranker: Reranker({python}){elsewhere}"
+
+
+def _near(what: Config, known: Collection[str]) -> str | None:
+    """The one of the known names that a configuration stands for, at its top or in a section."""
+    (key, value), *_ = what.items()
+    if value != OPEN:
+        (key, value), *_ = value.items()
+    return key if value == OPEN and key in known else None
+
+
+def _elsewhere(key: str, value: Any, method: object) -> str:
+    """``of …: use …`` of a setting of a method, or of another section of a configuration."""
     if value == OPEN:
-        return f"; did you mean {key!r}?"
-    if key != "method":
+        owner, python = "of the reranker", f"{key}={OPEN}"
+    elif key != "method":
         owner, python = f"of {key!r}", f"{key}={in_words(value)}"
     else:
         value = complete(value)
@@ -246,20 +305,59 @@ def hint(
         is_other = isinstance(kind, str) and kind != value["type"]
         owner = f"of the method {value['type']!r}, not of {kind!r}" if is_other else "of the method"
         python = f"Reranker({in_words(value)})"
-    in_yaml = json.dumps(value, ensure_ascii=False)  # JSON is also YAML
-    return f"; it is a setting {owner}: use {python}, or '{key}: {in_yaml}' in a configuration"
+    in_yaml = OPEN if value == OPEN else json.dumps(value, ensure_ascii=False)  # also YAML
+    return f"{owner}: use {python}, or '{key}: {in_yaml}' in a configuration"
 
 
-def call_hint(name: str, known: Collection[str]) -> str:
-    """``; …`` for a keyword that the calls of a reranker do not have."""
-    what = configured(name, known, {})
-    elsewhere = f"; coming from another package: {COMING_FROM}"
-    if what is None:
-        return suggestion(name, sorted(known), leads_to_page=True)
+def key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
+    """``; …`` for a setting that a configurable class does not have.
+
+    Args:
+        name: of the setting.
+        cls: the class: a reranker, a method, a language model, a section such as ``limits``, …
+        settings: all that it was given.
+    """
+    whole, sections = registry.reranker()
+    known = parameters_of(cls)
+    if cls is whole:
+        return hint(name, known, settings.get("method"))
+    kind = registry.name_of("methods", cls)
+    inside = next((key for key, value in sections.items() if value is cls), None)
+    if inside is None and (kind or registry.name_of("llms", cls)):
+        inside = "method"
+    similar = did_you_mean(name, [*known])
+    if inside is None or (similar and not synonym(name) and name not in INSTEAD):
+        return similar or suggestion(name, [*known])
+    if there := _within(name, inside, known):
+        return there
+    what = configured(name, parameters_of(whole), kind)
     if isinstance(what, str):
-        return f"; {what}{elsewhere}"
+        return f"; {what}"
+    if what is None:
+        return suggestion(name, [*known], leads_to_page=True)
     (key, value), *_ = what.items()
-    if value == OPEN:
-        return f"; did you mean {key!r}?"
-    python = f"{key}={in_words(value)}" if key != "method" else in_words(complete(value))
-    return f"; it is a setting of the reranker: Reranker({python}){elsewhere}"
+    return f"; it is a setting {_elsewhere(key, value, kind)}"
+
+
+def _within(name: str, inside: str, known: Collection[str]) -> str:
+    """``; …`` if the settings of the section ``inside`` have what a name stands for; else empty."""
+    for outer, setting, value in _places(name):
+        if outer == inside and setting in known:
+            instead = {setting: value}
+            if value == OPEN:
+                return f"; did you mean {setting!r}{also(name, {outer: instead})}?"
+            return f"; write {in_words(instead)[1:-1]}"
+    return ""
+
+
+def _places(name: str) -> Iterator[tuple[str, str, Any]]:
+    """Where the settings that a name may stand for are: section, setting and value."""
+    for setting in _names_in_methods(name):
+        yield "method", setting, OPEN
+    for path in PATHS.get(synonym(name), ()):
+        outer, _, setting = path.rpartition(".")
+        yield outer, setting, OPEN
+    instead = INSTEAD.get(name, "")
+    if not isinstance(instead, str):
+        for outer, settings in instead.items():
+            yield from ((outer, key, value) for key, value in settings.items() if key != "type")

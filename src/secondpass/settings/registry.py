@@ -46,6 +46,19 @@ def add_built_in(kinds: Mapping[Family, Mapping[str, str]]) -> None:
         _BUILT_IN[family].update(paths)
 
 
+_RERANKER: list[tuple[type, Mapping[str, type]]] = []
+
+
+def add_reranker(cls: type, sections: Mapping[str, type]) -> None:
+    """Add the class of rerankers, and the classes of their settings that have settings, by name."""
+    _RERANKER[:] = [(cls, sections)]
+
+
+def reranker() -> tuple[type, Mapping[str, type]]:
+    """What :func:`add_reranker` has added."""
+    return _RERANKER[0]
+
+
 @cache
 def _entry_points(family: Family) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
@@ -101,9 +114,8 @@ def preset_names() -> list[str]:
     return names_in("presets")
 
 
-def name_of(family: Family, instance: object) -> str | None:
-    """The name that an object's class is registered under, or None."""
-    cls = type(instance)
+def name_of(family: Family, cls: type) -> str | None:
+    """The name that a class is registered under, or None."""
     path = f"{cls.__module__}:{cls.__qualname__}"
     for name, built_in in _BUILT_IN[family].items():
         if built_in == path:
@@ -146,7 +158,7 @@ def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
     Raises:
         NotSerializableError: its class, or that of an object in its settings, is not registered.
     """
-    name = name_of(family, instance)
+    name = name_of(family, type(instance))
     if name is None:
         raise not_serializable(instance, where)
     return {"type": name, **dump_settings(instance, where)}
@@ -170,7 +182,7 @@ def dump_part(value: Any, where: str) -> Any:
     if hasattr(value, "as_setting"):
         return value.as_setting(where)
     for family in _BUILT_IN:
-        if name_of(family, value) is not None:
+        if name_of(family, type(value)) is not None:
             return dump(family, value, where)
     if is_configurable(value):
         return dump_settings(value, where)

@@ -25,9 +25,9 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import REQUIRED, describe, problems_of, suggestion
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def configurable(cls: C) -> C:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names):
-            raise TypeError(f"{cls.__name__} takes at most {len(names)} positional arguments")
+            listed = f"only {', '.join(names)} by position" if names else "no argument by position"
+            keywords = [name for name in parameters_of(cls) if name not in names]
+            hint = f"; name the others, as in {keywords[0]}=…" if keywords else ""
+            raise TypeError(f"{cls.__name__} takes {listed}{hint}")
         positional = dict(zip(names, args, strict=False))
         if twice := positional.keys() & kwargs.keys():
             raise TypeError(f"{cls.__name__} got {min(twice)!r} twice")
@@ -158,8 +161,7 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     try:
         instance = model.model_validate(dict(settings))
     except ValidationError as error:
-        known = [*model.model_fields]
-        problems = problems_of(error, lambda name: _hint(cls, settings, name, known))
+        problems = problems_of(error, lambda name: _hint(cls, settings, name))
         problems = [_with_example(cls, problem) for problem in problems]
         raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
@@ -265,12 +267,24 @@ def _with_example(cls: type, problem: Problem) -> Problem:
     return Problem(problem.path, f"{REQUIRED}, such as {example!r}")
 
 
-def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -> str:
+def _hint(cls: type, settings: Mapping[str, Any], name: str) -> str:
     """A hint for a setting that ``cls`` does not have."""
     if name == "preset":
         return "; a preset can be named only at the top of a configuration"
-    own_hint = getattr(cls, "_hint_for", None)
-    return suggestion(name, known) if own_hint is None else str(own_hint(name, settings))
+    if _key_hints:
+        return _key_hints[-1](name, cls, settings)
+    return suggestion(name, [*parameters_of(cls)])
+
+
+KeyHint: TypeAlias = Callable[[str, type, Mapping[str, Any]], str]
+"""Returns ``; …`` for an unknown setting, of its name, the class and all settings that it got."""
+
+_key_hints: list[KeyHint] = []
+
+
+def use_key_hint(hint: KeyHint) -> None:
+    """Use this hint for unknown settings, in place of the similar names alone."""
+    _key_hints.append(hint)
 
 
 # ---------------------------------------------------------------------- annotations
@@ -282,11 +296,18 @@ class Nested:
     Args:
         build: converts any value to the object; raises ConfigurationError.
         schema: returns the JSON Schema of the description.
+        cls: the class of the object, if its settings are always a mapping.
     """
 
-    def __init__(self, build: Callable[[Any], Any], schema: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        build: Callable[[Any], Any],
+        schema: Callable[[], dict[str, Any]],
+        cls: type | None = None,
+    ) -> None:
         self.build = build
         self.schema = schema
+        self.cls = cls
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -337,14 +358,14 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
             return value
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
-        message = f"give a mapping or {with_article(cls.__name__)}, not {describe(value)}"
-        raise ConfigurationError(message)
+        known = ", ".join(parameters_of(cls))
+        raise ConfigurationError(f"must be a mapping, not {describe(value)}; its keys are: {known}")
 
     def schema() -> dict[str, Any]:
         own = model_of(cls).model_json_schema()
         return {"anyOf": [own, {"type": "null"}]} if optional else own
 
-    return Nested(build, schema)
+    return Nested(build, schema, cls)
 
 
 def built(value: T | Mapping[str, Any]) -> T:

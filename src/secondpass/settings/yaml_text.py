@@ -19,13 +19,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass.settings.messages import describe
+from secondpass.settings.messages import describe, not_utf8
 
 if TYPE_CHECKING:
     import yaml
 
 MAX_CHARACTERS = 256 * 1024
 """Of a text. PyYAML parses that much in a second or two."""
+
+_MAX_BYTES = 4 * MAX_CHARACTERS
 
 MAX_PARTS = 20_000
 """Of a value, or of all that merge keys merge. An alias repeats its part each time."""
@@ -102,12 +104,19 @@ def read_mapping(path: Path) -> dict[str, Any]:
         NotYAMLError: it cannot be read, is not valid YAML, or holds something else.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_CHARACTERS + 1)
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+        # What is too large is cut, perhaps within a character; `parse` refuses it.
+        text = raw.decode("utf-8", "replace" if len(raw) > _MAX_BYTES else "strict")
     except FileNotFoundError:
         raise
+    except UnicodeDecodeError as error:
+        raise NotYAMLError(not_utf8(path, error)) from None
+    except IsADirectoryError:
+        raise NotYAMLError("is a folder; name a file") from None
     except (OSError, ValueError) as error:
-        raise NotYAMLError(f"cannot be read ({type(error).__name__})") from None
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise NotYAMLError(f"cannot be read: {reason}") from None
     value = parse(text)
     if not isinstance(value, dict):
         raise NotYAMLError(f"must hold a mapping, not {describe(value)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -30,6 +31,19 @@ if TYPE_CHECKING:
     from secondpass_evaluation.calibration.result import Calibration
 
 
+def _share(text: str | float) -> float:
+    """A share above 0 and below 1; the message for a percentage has the share."""
+    number = str(text).strip().removesuffix("%").strip()
+    try:
+        share = float(number)
+    except ValueError:
+        share = math.nan
+    if 0 < share < 1 and number == str(text).strip():
+        return share
+    percent = f" ({share:g} % is {share / 100:g})" if 1 <= share < 100 else ""
+    raise typer.BadParameter(f"must be a number above 0 and below 1{percent}")
+
+
 @grouped
 def calibrate(
     *,
@@ -39,8 +53,10 @@ def calibrate(
     keep: Annotated[
         float,
         typer.Option(
+            parser=_share,
+            metavar="SHARE",
             help="Share of the relevant candidates that the threshold must keep, above 0 and "
-            "below 1."
+            "below 1: 0.9 is 90 %.",
         ),
     ] = 0.9,
     per: Annotated[

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.console import ERROR, USAGE_ERROR, fail, info, on_terminal, print_json, warn
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    check_usage,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    warn,
+)
 from secondpass.cli.options import DryRun, Set, complete_preset, grouped
 from secondpass.cli.progress import progress_bars
 from secondpass.formats.errors import FormatError
@@ -174,6 +183,12 @@ def evaluate(
     journal_file = journal_path(into, lambda it: it / "rankings.jsonl", resume=resume, force=force)
     _check_results(into, journal_file, force=force)
     specs = reranker_specs(preset, config, [*(compare or ()), *more], rerank_model)
+    check_usage(
+        {
+            "--set, --rerank-top-n: need a reranker; name one with --preset or --config": not specs
+            and (settings or rerank_top_n) is not None
+        }
+    )
     rerankers = configurations(specs, settings, rerank_top_n)
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     if dry_run:  # which reads a journal, but creates none
@@ -214,6 +229,8 @@ def evaluate(
         written, error = _write_results(comparison, into, journal)
     try:
         _print_results(comparison, written, details=details, as_json=output.as_json)
+        if rerankers and all(result.first_stage is None for result in comparison.ran):
+            fail("no reranker was measured", ERROR)
     finally:
         if error is not None:
             raise error
@@ -262,10 +279,11 @@ def _print_results(
     comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
-    for result in comparison.not_run:
-        warn(f"{result.name} is not run: {result.reason}")
-    for result in comparison.not_measured:
-        warn(f"{result.name} is not measured: {result.reason}")
+    if as_json or not on_terminal(sys.stdout):  # where the report does not stand beside it
+        for result in comparison.not_run:
+            warn(f"{result.name} is not run: {result.reason}")
+        for result in comparison.not_measured:
+            warn(f"{result.name} is not measured: {result.reason}")
     if as_json:
         print_json(comparison.to_dict())
     else:

@@ -25,6 +25,8 @@ def example(
 ) -> None:
     """Write example documents and questions, to try the commands on.
 
+    For example: `secondpass example bikes`
+
     INTO is the folder to write to. It then has:
 
     - `docs/`: the handbook of a bicycle-sharing scheme

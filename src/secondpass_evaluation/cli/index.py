@@ -19,7 +19,7 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Model
-from secondpass_evaluation.search.index import index_model, passages_of
+from secondpass_evaluation.search.index import index_model, passages_of, vectors_model
 from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.selection import UNFINISHED
 from secondpass_evaluation.search.stored import PRESETS, STORE, fill, stored_in
@@ -98,17 +98,19 @@ def index(
 
     An existing index is replaced when the new one is complete. Vectors of unchanged passages are
     reused. If nothing has changed, nothing is done. After Ctrl-C, the same command continues with
-    the vectors that it has already computed.
+    the vectors that it has already computed. For example:
+
+    `secondpass index docs --into docs.index`
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.indexing import build_index
 
     check_usage({"--words-only, --model: give one of them": words_only and model is not None})
-    wanted = model or index_model(into)
-    model = wanted or "embedded"
+    is_wanted = model is not None or vectors_model(into) is not None
+    model = model or index_model(into)
     embedder = None if words_only else EmbeddedEmbedder(model=model)
     if embedder is not None and (missing := embedder.missing("computing them")):
-        if wanted is not None:  # or an index would lose the vectors that it has
+        if is_wanted:  # or an index would lose the vectors that it has
             raise missing
         warn(f"vectors are left out: {missing}")
         embedder = None

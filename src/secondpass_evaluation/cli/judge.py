@@ -289,6 +289,8 @@ def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched
     from secondpass_evaluation.suites import Suite
 
     queries_file, candidates_file = Path(source), None
+    if not queries_file.exists():
+        fail(f"{source}: there is no such file or folder")
     if queries_file.is_dir():
         folder = queries_file
         file = find_file(folder, ("queries.jsonl", "queries.tsv"))

@@ -20,13 +20,13 @@ from secondpass.cli.console import (
     ERROR,
     check_usage,
     decode_argument,
-    escaped,
     excerpt,
     fail,
     info,
     on_terminal,
     one_line,
     print_json,
+    print_text,
     result_console,
     warn,
 )
@@ -47,7 +47,7 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import explained, report_unexplained
+from secondpass.cli.rankings import EXPLANATION_INDENT, explained, report_unexplained
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
@@ -279,7 +279,7 @@ def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
     path = corpus / STORE
     if has_store(config) or not is_index(corpus) or not path.is_file():
         return config
-    if _kind(config) != (index_model(corpus) or "embedded"):
+    if _kind(config) != index_model(corpus):
         return config
     setting = f"method.store={json.dumps(str(path))}"
     return replace(configured, settings=[*(configured.settings or ()), setting]).read()
@@ -382,7 +382,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Expla
     console = result_console()
     console.print(_table(rows) if rows else "No results.")
     for explanation in explanations:
-        console.print(Text(f"{escaped(str(explanation))}\n"))
+        print_text(console, f"{explanation}\n", indent=EXPLANATION_INDENT)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> FittedTable:

@@ -174,7 +174,11 @@ class SuiteOptions:
     def check(self, name: str | None) -> None:
         """Exit with a usage error if no suite is named."""
         if name is None and (self.queries is None or self.qrels is None):
-            fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
+            fail(
+                "missing SUITE, a folder or file with judged questions, or --queries and --qrels; "
+                "`secondpass example FOLDER` writes a suite",
+                USAGE_ERROR,
+            )
 
     def open(self, name: str | None, *, limit: int | None, depth: int) -> Searched:
         """Load the first queries of the suite."""

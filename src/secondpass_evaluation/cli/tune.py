@@ -178,7 +178,7 @@ def tune(
         info(f"written: {path}")
     if into is not None and tuning.config is None:
         info(f"{into} is not written: nothing is adopted")
-    if tuning.gain is None and latency is None and cost is None:
+    if tuning.nothing_tried:
         fail("no reranker could be tried")
 
 

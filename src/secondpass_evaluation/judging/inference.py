@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.settings import counted, describe
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import fewest_queries
 
 K = TypeVar("K")
@@ -30,6 +32,7 @@ _EQUAL = 1e-12
 """Sums of squares below this are rounding errors of equal values."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Corrected:
     """A mean over queries, corrected by the queries that a person has judged as well.
@@ -65,6 +68,7 @@ class Corrected:
         return f"<Corrected {self.measure} {self.mean:.4f}, {interval}, {by_people}>"
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class CorrectedResult:
     """Figures of a system on a model's judgements, corrected by a person's.
@@ -206,7 +210,12 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
     Measurement 20, 1960. Both map documents to grades. 1: the judges always agree; 0: as by chance;
     None also without a common document.
+
+    Raises:
+        InputError: an argument is no mapping.
     """
+    check_mapping("model", model)
+    check_mapping("people", people)
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:
         return None
@@ -263,8 +272,7 @@ def _quantile(confidence: float, degrees: int) -> float:
 
 
 def _check(name: str, values: Mapping[str, float]) -> None:
-    if not isinstance(values, Mapping):
-        raise InputError(f"{name}: must be a mapping, not {describe(values)}")
+    check_mapping(name, values)
     for query, value in values.items():
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not abs(value) <= _LARGEST:  # also True for NaN

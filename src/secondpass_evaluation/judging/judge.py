@@ -14,9 +14,10 @@ from secondpass.asking.expected_use import Expected
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.ranking.rendering import well_formed
-from secondpass.settings import counted, describe
+from secondpass.settings import counted
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import timestamp
+from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.folder import (
@@ -273,8 +274,8 @@ def _unjudged(
             raise InputError("queries: ids and texts must be strings")
     if corpus is None and candidates is None:
         raise InputError("judge: needs a corpus, or the candidates of a first stage")
-    if candidates is not None and not isinstance(candidates, Mapping):
-        raise InputError(f"candidates: must be a mapping, not {describe(candidates)}")
+    if candidates is not None:
+        check_mapping("candidates", candidates)
     passages = None if corpus is None else candidates_with_ids(corpus, "corpus", unique=True)
     chosen = sampled(queries, sample, seed)
     lists: dict[str, Sequence[Candidate]] | None = None

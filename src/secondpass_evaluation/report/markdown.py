@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from secondpass.markup import clean
 from secondpass.settings import counted
 from secondpass_evaluation.report.tables import corrected, overview, tables
-from secondpass_evaluation.report.text import NONE, Table, listed
+from secondpass_evaluation.report.text import NONE, Table
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData
 
@@ -29,8 +29,11 @@ def report(comparison: ComparisonData, *, details: bool = True) -> str:
             parts.append(table_text(brief))
         if (brief := corrected(comparison, first_only=True)).rows:
             parts += [*map(escaped, brief.notes), table_text(brief)]
-        if not_run := [escaped(result.name) for result in comparison.not_run]:
-            parts.append(f"Not run: {listed(not_run)}.")
+        parts += [  # the verdict has the reasons of rerankers
+            escaped(f"{result.name} is not run: {result.reason}.")
+            for result in comparison.not_run
+            if result.first_stage is None
+        ]
         return "\n\n".join(parts) + "\n"
     for table in tables(comparison):
         parts += [f"## {escaped(table.title)}", *map(escaped, table.notes)]

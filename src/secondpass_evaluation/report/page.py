@@ -29,7 +29,7 @@ from secondpass_evaluation.report.text import (
     short_name,
 )
 from secondpass_evaluation.report.verdict import Verdict, calls_per_query, tone_of, verdict
-from secondpass_evaluation.results import TEXT_LENGTH, ComparisonData, Result
+from secondpass_evaluation.results import TEXT_LENGTH, ComparisonData, Result, percentile
 from secondpass_evaluation.significance import TIE
 
 
@@ -179,11 +179,14 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
         ("gain" if difference.mean >= 0 else "loss", f"{difference.mean:+.4f}", between),
         ("queries better : worse", counts, f"{difference.ties:,} equal"),
     ]
-    median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
+    seconds = best.cost.typical_seconds.values()
+    median, slow = (percentile(seconds, share) for share in (0.5, 0.95))
     if median is not None and slow is not None:
         within = f"95% within {milliseconds(slow)}"
         if best.cost.known:
-            within += f"; {best.cost.share_known:.0%} of the passages known"
+            share = f"{best.cost.share_known:.0%} of the passages"
+            is_all = len(seconds) == len(best.cost.seconds)
+            within += f"; {share} encoded before" if is_all else ", passages encoded before"
         tiles.append(("reranking a query", milliseconds(median), within))
     if (calls := calls_per_query(best)) is not None:
         tiles.append(("calls per query", calls, f"{best.cost.calls:,} in all"))

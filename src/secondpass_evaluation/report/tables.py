@@ -145,7 +145,8 @@ def differences(comparison: ComparisonData) -> Table:
     confidence = changes[0].confidence if changes else 0.95
     note = (
         f"Paired {comparison.settings.get('test', '')} test on the same queries. The corrected p "
-        "allows for all systems that are compared by the same measure."
+        "allows for all systems that are compared by the same measure. The interval does not, so "
+        "it may exclude 0 where the difference is not significant."
     )
     if changes and (few := too_few(changes[0])):
         fewest = fewest_queries(confidence)

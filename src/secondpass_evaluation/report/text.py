@@ -53,12 +53,28 @@ def p_value(value: float | None) -> str:
     """A p-value; a dash for None."""
     if value is None:
         return NONE
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.001" if value < 0.001 else _rounded_p(value)
 
 
 def p_phrase(value: float) -> str:
     """A p-value in a sentence."""
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p = {_rounded_p(value)}"
+
+
+_LEVELS = (0.001, 0.01, 0.05, 0.1)
+"""Levels of significance that a p-value is compared with."""
+
+_MOST_PLACES = 6
+
+
+def _rounded_p(value: float) -> str:
+    """Three decimals; more if the rounded value would be on another side of a usual level."""
+    for places in range(3, _MOST_PLACES):
+        text = f"{value:.{places}f}"
+        if all((float(text) < level) is (value < level) for level in _LEVELS):
+            return text
+    below = [level for level in _LEVELS if value < level]
+    return f"just below {below[0]:g}" if below else f"{value:.3f}"
 
 
 def interval(low: float | None, high: float | None, sign: str = "+") -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from secondpass.settings import counted
 from secondpass.types import DEGRADED_WORDS
 from secondpass_evaluation.judging.inference import Corrected, excludes_zero
 from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds, p_phrase
-from secondpass_evaluation.results import ComparisonData, Result
+from secondpass_evaluation.results import ComparisonData, Cost, Result, percentile
 from secondpass_evaluation.significance import Difference, fewest_queries
 from secondpass_evaluation.significance import difference as difference_of
 
@@ -46,12 +47,11 @@ def verdict(comparison: ComparisonData) -> Verdict:
     judgements; without these, it says that it depends on the model's grades alone.
     """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
+    reasons = _without_figures(comparison)
     if not rerankers:
-        what = "could be run" if comparison.not_run else "was requested"
-        if comparison.not_measured:
-            what = "was measured"
-        reason = f"No reranker {what}, so there is nothing to compare."
-        return Verdict("No verdict.", " ".join([reason, *_not_measured(comparison)]))
+        if not reasons:
+            return Verdict("No verdict.", "No reranker was requested.")
+        return Verdict("Nothing was reranked, so there is no verdict.", " ".join(reasons))
     measure = comparison.measures[0]
     compared = [result for result in rerankers if measure in result.differences]
     if not compared:
@@ -59,7 +59,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         because = "There is no baseline to compare with."
         if only.name == comparison.baseline:
             because = f"{only.name} has nothing to be compared with."
-        return Verdict("No verdict.", because, only)
+        return Verdict("No verdict.", " ".join([because, *reasons]), only)
     # A significant gain ranks above a larger one that may be chance.
     best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
     alone = _as_good_alone(comparison, best)
@@ -71,7 +71,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         _smaller_depth(comparison, best),
         _failures(best),
         *_others(comparison, best, alone),
-        *_not_measured(comparison),
+        *reasons,
     ]
     because = " ".join(filter(None, parts))
     if alone is None:
@@ -269,17 +269,21 @@ def _times(base: Result | None, best: Result) -> str | None:
     """The time of a reranker relative to what it is compared with; None if that is not known."""
     if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
         return None
-    seconds, others = best.cost.percentile(0.5), base.cost.percentile(0.5)
+    cost = best.cost
+    if cost.known and cost.typical_seconds is cost.seconds:
+        return None  # neither the time of encoded passages nor that of others
+    seconds, others = percentile(cost.typical_seconds.values(), 0.5), base.cost.percentile(0.5)
     if not seconds:
         return None
+    which = " where passages were encoded before" if cost.known else ""
     if not others:  # candidates that are part of the suite have no search time
-        return f"{milliseconds(seconds)} a query"
+        return f"{milliseconds(seconds)} a query{which}"
     ratio = seconds / others
     if ratio < 0.095:
         times = "less than a tenth of"
     else:
         times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
-    return f"{times} {'the search' if base.first_stage is None else base.name}'s time"
+    return f"{times} {'the search' if base.first_stage is None else base.name}'s time{which}"
 
 
 def _smaller_depth(comparison: ComparisonData, best: Result) -> str:
@@ -353,14 +357,28 @@ def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> s
         corrected = f", corrected for {count} comparisons" if count > 1 else ""
         text += f", which is {significant} ({p}{corrected})"
     text += "."
-    if count > 1 and _excludes_zero(difference) and not is_significant(difference):
-        text += " The interval excludes 0, but only p is corrected for the number of comparisons."
+    if difference.enough_queries and not no_difference:
+        text += _contradiction(difference, count)
     text += f" Query by query: {difference.wins} better, {difference.losses} worse"
     text += f", {difference.ties} equal."
     if not difference.enough_queries:
         fewest = fewest_queries(difference.confidence)
         text += f" At least {fewest} queries are needed to tell a difference from chance."
     return text
+
+
+def _contradiction(difference: Difference, count: int) -> str:
+    """A sentence on an interval that says another thing than p; empty if both agree."""
+    excludes, significant = _excludes_zero(difference), is_significant(difference)
+    if excludes is significant or difference.low is None:
+        return ""
+    if excludes and count > 1:
+        return " The interval excludes 0, but only p is corrected for the number of comparisons."
+    what = "excludes" if excludes else "includes"
+    return (
+        f" The interval {what} 0, but it assumes that the differences are normally distributed. "
+        "The test of p does not, so it decides."
+    )
 
 
 def _excludes_zero(difference: Difference) -> bool:
@@ -380,7 +398,7 @@ def _next(comparison: ComparisonData, best: Result) -> str:
 
 def _costs(best: Result) -> str:
     cost, count = best.cost, len(best.cost.seconds)
-    median = cost.percentile(0.5)
+    median = percentile(cost.typical_seconds.values(), 0.5)
     if median is None:
         return ""
     parts = [f"{milliseconds(median)} per query (median)"]
@@ -392,12 +410,23 @@ def _costs(best: Result) -> str:
         parts.append(f"{cost.units_per_query:,.3g} billed units per query")
     text = f"It takes {listed(parts)}."
     if cost.known:
-        text += (
-            f" {cost.share_known:.0%} of the passages had been encoded for an earlier query or in "
-            f"a store; with new passages a query takes longer, here up to "
-            f"{milliseconds(max(cost.seconds.values()))}."
-        )
+        text += f" {cost.share_known:.0%} of the passages had been encoded before, for another "
+        text += "query or in a store"
+        text += _first_seen_time(cost)
     return text
+
+
+def _first_seen_time(cost: Cost) -> str:
+    """The rest of a sentence on passages that were encoded before."""
+    new = cost.of_passages(encoded_before=False)
+    if not new:
+        return "; with passages seen for the first time a query takes longer."
+    if cost.typical_seconds is cost.seconds:
+        longest = milliseconds(max(new.values()))
+        return f"; with new passages alone a query takes longer, here up to {longest}."
+    median = milliseconds(percentile(new.values(), 0.5) or 0.0)
+    count = counted(len(new), "query", "queries")
+    return f". With passages seen for the first time it takes {median} (median of {count})."
 
 
 def _failures(best: Result) -> str:
@@ -449,7 +478,14 @@ def _doubt(comparison: ComparisonData, result: Result) -> str:
     return f"its gain over {base} is not significant{phrase}"
 
 
-def _not_measured(comparison: ComparisonData) -> list[str]:
+def _without_figures(comparison: ComparisonData) -> list[str]:
+    """Sentences on the rerankers that did not run or judged nothing, one for each reason."""
+    whats = {"not_run": "run", "not_measured": "measured"}
+    names: dict[tuple[str, str], list[str]] = {}
+    for result in comparison.results:
+        if result.first_stage is not None and result.status in whats:
+            names.setdefault((whats[result.status], result.reason), []).append(result.name)
     return [
-        f"{result.name} is not measured: {result.reason}." for result in comparison.not_measured
+        f"{listed(named)} {'is' if len(named) == 1 else 'are'} not {what}: {reason}."
+        for (what, reason), named in names.items()
     ]

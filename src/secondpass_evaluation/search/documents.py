@@ -218,7 +218,7 @@ def _parse(path: Path, data: bytes) -> tuple[Document | None, str]:
     suffix = path.suffix.lower()
     text = _decode(data, html=suffix in _HTML)
     if text is None:
-        return None, "is not text, or not UTF-8"
+        return None, "is not text, or not UTF-8 (`iconv -f latin1 -t utf-8` converts Latin-1)"
     document: Document | None
     if suffix in _HTML:
         document = parse_html(text)

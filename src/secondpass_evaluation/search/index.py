@@ -120,13 +120,18 @@ def model_of(manifest: Mapping[str, Any]) -> Model:
     return "embedded" if embedder is None else embedder.model
 
 
-def index_model(folder: Path) -> Model | None:
+def vectors_model(folder: Path) -> Model | None:
     """The model of the vectors of the index in a folder; None if it has none, or cannot be read."""
     try:
         manifest = read_manifest(folder)
     except (IndexFaultError, OSError):
         return None
     return None if manifest["embedder"] is None else model_of(manifest)
+
+
+def index_model(folder: Path) -> Model:
+    """The model for an index in a folder: that of its vectors, else the default."""
+    return vectors_model(folder) or "embedded"
 
 
 def passages_of(folder: Path) -> Sequence[Candidate]:

@@ -182,7 +182,7 @@ def build_index(
 
 
 def _no_text_error(read: Source) -> IndexFaultError:
-    skipped = first_few(read.skipped)
+    skipped = first_few([f"{name} {why}" for name, why in read.skipped.items()])
     noun = "file" if len(read.skipped) == 1 else "files"
     reason = f" ({len(read.skipped)} {noun} skipped: {skipped})" if skipped else ""
     return IndexFaultError(str(read.path), f"has no text to index{reason}")

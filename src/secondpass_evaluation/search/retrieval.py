@@ -21,6 +21,7 @@ from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.words import split_words
 from secondpass.settings import describe
+from secondpass.settings.messages import did_you_mean
 from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ class HybridRetriever:
         check_numbers(k=(k, 1))
         if mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
-            raise InputError(f"mode: must be one of {known}, not {describe(mode)}")
+            hint = did_you_mean(str(mode), get_args(Mode))
+            raise InputError(f"mode: must be one of {known}, not {describe(mode)}{hint}")
         if mode == "lexical":
             return self._by_words(query, k)
         if mode == "vector":

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
+from secondpass.errors import unchangeable
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.blending import Blend
 from secondpass.settings import counted, suggestion
@@ -62,6 +63,7 @@ class Variant:
         return percentile(self.seconds, 0.95) or 0.0
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One reranker that was tried, with the depth and blend that are best for it.
@@ -77,6 +79,7 @@ class Trial:
         seconds: 95th percentile of the seconds of reranking.
         cost: of a query, at the configured prices; None if it is not known.
         statuses: number of rankings by report status, over all runs.
+        beyond_limits: whether it was not tried because of the limits of latency and cost.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Trial:
     seconds: float | None = None
     cost: float | None = None
     statuses: Mapping[str, int] = field(default_factory=dict)
+    beyond_limits: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; keys are hidden."""
@@ -151,6 +155,7 @@ class Tuning:
     def __repr__(self) -> str:
         queries = counted(self.queries, "query", "queries")
         adopted = f"keep {self.stage}" if self.adopted is None else f"adopt {self.adopted}"
+        adopted = "nothing tried" if self.nothing_tried else adopted
         parts = [queries, adopted, f"{self.measure} {self.baseline:.4f} before"]
         if self.gain is not None:
             parts.append(f"held-out gain {self.gain.mean:+.4f}")
@@ -170,10 +175,17 @@ class Tuning:
         raise KeyError(f"no reranker is named {name!r}{suggestion(name, names)}")
 
     @property
+    def nothing_tried(self) -> bool:
+        """Whether no reranker could run, so that nothing is known about any of them."""
+        return self.gain is None and not any(trial.beyond_limits for trial in self.trials)
+
+    @property
     def verdict(self) -> str:
         """The recommendation with its evidence, in a few sentences."""
+        if self.nothing_tried:
+            return "Nothing was reranked, so nothing is decided: no reranker could be tried."
         if self.gain is None:
-            return f"Keep the first stage, {self.stage}: no reranker could be tried."
+            return f"Keep the first stage, {self.stage}: no reranker is within the limits."
         if self.adopted is not None:
             trial = self[self.adopted]
             assert trial.held is not None
@@ -332,7 +344,9 @@ def tables(tuning: Tuning) -> list[Table]:
         f"Held-out gain: how much higher {tuning.measure} is than in the first stage, on queries "
         "that had no part in the choice of depth and blend. The intervals are approximate. They "
         "include one imaginary query more, which loses, or gains, as much as the first stage "
-        "has. ms: 95 % of the queries are reranked in this time. cost: for 1,000 queries."
+        "has. They are not corrected for all that was tried, as p is, so an interval may exclude "
+        "0 where the gain may be chance. ms: 95 % of the queries are reranked in this time. cost: "
+        "for 1,000 queries."
     )
     # Two tables: with its setting and outcome, a row of figures is wider than most terminals.
     outcomes = tuple(

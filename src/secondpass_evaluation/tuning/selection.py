@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from secondpass.errors import unchangeable
 from secondpass_evaluation.significance import holm
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ _POWER = 0.8
 """Probability of a significant result that :func:`queries_needed` plans for."""
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True)
 class Held:
     """Gains on queries that had no part in the choice.
@@ -148,6 +150,11 @@ def select(
     )  # fmt: skip
 
 
+def is_significant(held: Held, confidence: float) -> bool:
+    """Whether p is below 1 - confidence; the margin is for rounding errors."""
+    return held.p < 1 - confidence - 1e-12
+
+
 def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> str | None:
     """The method to adopt; None keeps the first stage.
 
@@ -157,7 +164,7 @@ def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> 
     significant = {
         name: held.mean
         for name, held in selection.methods.items()
-        if held.p <= 1 - confidence + 1e-12 and held.mean > 0
+        if is_significant(held, confidence) and held.mean > 0
     }
     if not significant:
         return None

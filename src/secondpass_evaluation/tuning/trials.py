@@ -37,6 +37,7 @@ class Attempt:
 
     Attributes:
         reason: why it is not tried; empty if it is.
+        beyond_limits: whether that is a limit of latency or cost.
         asks: whether it calls a service.
         depths: the depths of its variants; empty if the configuration is tried unchanged.
         pointwise: whether smaller depths can be computed from the rankings of the largest.
@@ -46,6 +47,7 @@ class Attempt:
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    beyond_limits: bool = False
     asks: bool = False
     depths: tuple[int, ...] = ()
     pointwise: bool = False
@@ -110,11 +112,13 @@ def prepare(
         costs = [use.cost for use in uses if use.calls]
         if None in costs:
             attempt.reason = "its cost is not known; set `prices` of its language model"
+            attempt.beyond_limits = True
         else:
             each = sum(price or 0.0 for price in costs) / max(1, len(sample))
             scale = min([*attempt.depths, own]) / own if attempt.pointwise else 1.0
             if each * scale > cost:
                 attempt.reason = f"a query is expected to cost {each:.4g}, more than {cost:g}"
+                attempt.beyond_limits = True
     return attempt
 
 

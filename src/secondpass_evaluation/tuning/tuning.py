@@ -19,6 +19,7 @@ from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.reading import Run
+from secondpass_evaluation.report.text import p_phrase
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
@@ -216,7 +217,15 @@ def choose(
     for attempt in attempts:
         statuses = dict(attempt.statuses)
         if selection is None or attempt.name not in values:
-            trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
+            trials.append(
+                Trial(
+                    attempt.name,
+                    "not_tried",
+                    attempt.reason,
+                    statuses=statuses,
+                    beyond_limits=attempt.beyond_limits,
+                )
+            )
             continue
         held, index = selection.methods[attempt.name], selection.variants[attempt.name]
         variant, is_adopted = attempt.variants[index], attempt.name == adopted
@@ -264,8 +273,8 @@ def _why_not(
         return "it changes the measure for no query"
     if held.mean <= 0:
         return "it has no gain on held-out queries"
-    if held.p > 1 - CONFIDENCE + 1e-12:
-        return "its gain may be chance"
+    if not selections.is_significant(held, CONFIDENCE):
+        return f"its gain may be chance ({p_phrase(held.p)}, corrected for all that was tried)"
     if held.mean < smallest:
         return f"its gain is below the smallest gain, {smallest:g}"
     if adopted is not None:
@@ -336,6 +345,7 @@ def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> 
             if cheapest < math.inf:
                 known = f"it costs {cheapest:.4g} a query"
             attempt.reason = f"{known}, and the limit is {cost:g}"
+    attempt.beyond_limits |= bool(variants) and not attempt.variants
 
 
 def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float | None) -> None:

@@ -32,10 +32,17 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["nowhere.jsonl"], 1, "nowhere.jsonl: there is no such file or folder"),
+        (
+            ["How do I cancel?"],
+            1,
+            "How do I cancel?: there is no such file or folder; if it is the query, write --query "
+            "'How do I cancel?'",
+        ),
+        (["nowhere.jsonl", "-q", "x"], 1, "nowhere.jsonl: there is no such file or folder"),
+        (["--monitor", "latin-1", "-q", "x"], 1, "--monitor: latin-1 is a file; give a folder"),
         (["--context", "nowhere"], 1, "nowhere: there is no such file or folder"),
         (["--context", "broken.yaml"], 1, "broken.yaml: not JSON; as YAML: not YAML at line 2"),
-        (["--context", "latin-1"], 1, "latin-1: not JSON or YAML"),
+        (["--context", "latin-1"], 1, "latin-1: is not UTF-8: byte "),
         (["."], 1, ".: is a folder; name a file"),
         (["-o", "."], 1, ".: is a folder; name a file"),
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),

@@ -1,6 +1,7 @@
 """What is read, and how rankings are written."""
 
 import hashlib
+import re
 
 import pytest
 
@@ -8,6 +9,7 @@ from command_requests import LEXICAL, json_lines, requests
 from secondpass import Reranker
 from secondpass.cli.rerank_input import read_context
 from secondpass.monitoring.ranking_days import read_days
+from terminals import on_a_terminal
 
 FRUIT = [
     {"id": "moon", "text": "The moon moves around the earth.", "score": 3},
@@ -152,6 +154,16 @@ def test_table_escapes_terminal_control_text(secondpass):
     assert not {"\x1b", "\x07", "\u202e"} & set(told.out)
     assert "\\x1b[31mred" in told.out
     assert "[bold]" in told.out
+
+
+def test_an_explanation_is_indented_on_a_terminal(write):
+    """What continues a line begins where the values begin."""
+    file = write("a.jsonl", [{"id": "a", "text": "fruit", "score": 1}, {"text": "x", "score": 0}])
+    call = ["rerank", file, "-q", "fruit", "-p", "embedded", "--explain", "a"]
+    shown = on_a_terminal(*call, columns=50).split("'a': rank 1")[1].split("\n\n")[0]
+    _, *lines = shown.splitlines()
+    assert all(re.match(r"  (\S| {11}\S)", line) for line in lines), lines
+    assert any(line.startswith(" " * 13) for line in lines)
 
 
 def test_candidates_are_explained(secondpass):

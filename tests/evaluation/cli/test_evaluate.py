@@ -44,9 +44,17 @@ def test_options_reach_the_comparison(secondpass, given_suite):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ([], 2, "missing SUITE, or --queries and --qrels"),
-        (["--queries", "suite/queries.jsonl"], 2, "missing SUITE, or --queries and --qrels"),
-        (["--qrels", "suite/qrels.tsv"], 2, "missing SUITE, or --queries and --qrels"),
+        ([], 2, "missing SUITE, a folder or file with judged questions"),
+        (
+            ["--queries", "suite/queries.jsonl"],
+            2,
+            "missing SUITE, a folder or file with judged questions",
+        ),
+        (
+            ["--qrels", "suite/qrels.tsv"],
+            2,
+            "missing SUITE, a folder or file with judged questions",
+        ),
         (["suite", "lexical"], 2, "only one is allowed, not suite and lexical; a preset needs"),
         (["suite", "--resume"], 2, "--resume: needs --into"),
         (["suite", "--resume", "--force", "--into", "x"], 2, "--resume, --force: give one of them"),
@@ -59,7 +67,19 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--compare", "name="], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
         (["suite", "--mode", "nosuch"], 2, "--mode"),
-        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: File exists"),
+        (["suite", "--baseline", "lexicla", "-p", "lexical"], 1, "did you mean 'lexical'?"),
+        (
+            ["suite", "--preset", "lexical", "--set", "blend=0.3"],
+            1,
+            "--set blend: has settings of its own; write --set blend.original=0.3",
+        ),
+        (["."], 1, "; did you mean suite?"),
+        (
+            ["suite/deep"],
+            1,
+            "`secondpass example FOLDER` writes an example, and `secondpass judge`",
+        ),
+        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: is a file, and no folder"),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
         (["suite", "--mode", "given"], 1, "nothing could be measured"),
     ],
@@ -70,8 +90,35 @@ def test_what_cannot_be_measured_is_told(
     monkeypatch.chdir(tmp_path)
     write("broken", "q1 0 moon 1\nq1 0 moon")
     write("wrong.yaml", "method: lexical\ndept: 3\n")
+    write("suite/deep/page.md", "A page.")
     outcome = secondpass("eval", *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "code"),
+    [([], 0), (["missing"], 1), (["missing", "lexical"], 0)],
+    ids=["none named", "none ran", "one of two ran"],
+)
+def test_a_reranker_that_never_ran_is_said_first(
+    secondpass, given_suite, tmp_path, rerankers, code
+):
+    """With the reason, and without a verdict; the exit code is 1 if no other one ran."""
+    missing = f"missing={tmp_path / 'none.yaml'}"
+    (tmp_path / "none.yaml").write_text(
+        f"method: {{type: cross_encoder, model: '{tmp_path / 'none'}'}}\n"
+    )
+    options = [missing if name == "missing" else name for name in rerankers]
+    told = secondpass("eval", given_suite, *(x for it in options for x in ("--compare", it)))
+    assert told.code == code
+    assert ("secondpass: no reranker was measured" in told.flat) == bool(code)
+    first = told.out.splitlines()[2].replace("\\", "")
+    assert first.startswith("**Nothing was reranked") == ("lexical" not in rerankers)
+    assert ("given+missing is not run: no model can be loaded" in first) == bool(rerankers)
+    shown = on_a_terminal(
+        "eval", given_suite, *(x for it in options for x in ("--compare", it)), columns=200
+    )
+    assert shown.count("is not run: no model") == bool(rerankers)
 
 
 def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, monkeypatch):
@@ -100,7 +147,7 @@ def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tm
         described = json.dumps({"method": method, "limits": {"retries": 0}})
         call += ["--config", write(f"{name}.yaml", described)]
     told = secondpass(*call)
-    assert told.code == 0
+    assert (told.code, "secondpass: no reranker was measured" in told.flat) == (1, True)
     method = systems(told)["given+a"]["config"]["method"]
     assert method["base_url"] == "http://127.0.0.1:9/v1?<hidden>"
     assert "&lt;hidden&gt;" in (out / "report.html").read_text()

@@ -112,6 +112,8 @@ def test_nothing_that_could_be_tried_is_an_error(secondpass, last, tmp_path):
     told = secondpass("tune", last, "--try", tmp_path / "lexicall")
     assert (told.code, "no reranker could be tried" in told.flat) == (1, True)
     assert "| lexicall |" in told.out
+    assert told.out.splitlines()[2].startswith("**Nothing was reranked, so nothing is decided")
+    assert secondpass("tune", last, "--try", tmp_path / "lexicall", "--latency", "0").code == 1
     assert secondpass("tune", last, "--try", "lexical", "--latency", "0").code == 0
 
 

@@ -6,6 +6,7 @@ from judged_folders import mark
 from reports import EDGES, Parsed, evaluation, make, with_reranker
 from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
 from secondpass_evaluation.report.page import fragment, page
+from secondpass_evaluation.report.text import p_value
 from secondpass_evaluation.report.verdict import verdict
 
 TIMES = "at 20 times the search's time"
@@ -18,6 +19,10 @@ def stage(value, name="vector"):
     """Another first stage, with the same value for each query."""
     values = dict.fromkeys(make().queries, value)
     return Result(name, "ran", evaluation=evaluation(values))
+
+
+def not_run(behind):
+    return Result(f"{behind}+cohere", "not_run", "no httpx", behind)
 
 
 BETTER = stage(0.9)
@@ -75,6 +80,16 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),
+        (
+            make(results=(*make().results[:1], not_run("hybrid"), not_run("vector"))),
+            "Nothing was reranked, so there is no verdict.",
+            "hybrid+cohere and vector+cohere are not run: no httpx.",
+        ),
+        (
+            make(results=(*make().results, not_run("hybrid"))),
+            IMPROVES,
+            "hybrid+cohere is not run: no httpx.",
+        ),
         (EDGES["no differences"], "No verdict.", "no baseline"),
         (
             make(results=(*make().results, BETTER)),
@@ -154,23 +169,41 @@ def test_the_answer_has_the_gain_over_the_best_search_alone():
 
 @pytest.mark.parametrize(
     ("rerankers", "p", "low", "says"),
-    [("ab", 0.126, 0.006, True), ("ab", 0.01, 0.006, False), ("ab", 0.3, -0.1, False),
-     ("a", 0.126, 0.006, False)],
-)  # fmt: skip
-def test_an_interval_without_0_beside_a_large_p_is_explained(rerankers, p, low, says):
+    [
+        ("ab", 0.126, 0.006, "The interval excludes 0, but only p is corrected"),
+        ("ab", 0.01, 0.006, ""),
+        ("ab", 0.3, -0.1, ""),
+        ("a", 0.126, 0.006, "The interval excludes 0, but it assumes that the differences are"),
+        ("a", 0.01, -0.006, "The interval includes 0, but it assumes that the differences are"),
+    ],
+)
+def test_an_interval_that_contradicts_p_is_explained(rerankers, p, low, says):
     outcome = verdict(make(rerankers=tuple(rerankers), p=p, low=low, high=0.2))
-    assert ("The interval excludes 0, but only p is corrected" in outcome.because) is says
+    assert says in outcome.because
+    assert (" 0, but " in outcome.because) is bool(says)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.1])
+@pytest.mark.parametrize("distance", [1e-4, 1e-5, 1e-7])
+def test_a_rounded_p_is_on_the_side_of_the_level_that_the_verdict_says(level, distance):
+    assert p_value(level) == f"{level:.3f}"
+    for p in (level - distance, level + distance):
+        shown = p_value(p).removeprefix("just below ")
+        is_below = "just below" in p_value(p) or float(shown) < level
+        assert is_below is (p < level)
+    assert p_value(0.0123456) == "0.012"
 
 
 def test_times_of_known_passages_are_named():
-    cost = Cost({"q0": 0.8, "q1": 0.04, "q2": 0.04}, calls=3, known=57, encoded=3)
+    seconds, first = {"q0": 0.8, "q1": 0.04, "q2": 0.04}, frozenset({"q0"})
+    cost = Cost(seconds, calls=3, known=57, encoded=3, first_seen=first)
     comparison = with_reranker(make(), cost=cost)
     assert (
         "It takes 40 ms per query (median) and 1 call per query. 95% of the passages had been "
-        "encoded for an earlier query or in a store; with new passages a query takes longer, here "
-        "up to 800 ms." in verdict(comparison).because
+        "encoded before, for another query or in a store. With passages seen for the first time "
+        "it takes 800 ms (median of 1 query)." in verdict(comparison).because
     )
-    assert "95% within 800 ms; 95% of the passages known" in Parsed(page(comparison)).texts
+    assert "95% within 40 ms, passages encoded before" in Parsed(page(comparison)).texts
     assert "encoded" not in verdict(make()).because
 
 
@@ -277,6 +310,17 @@ def test_the_best_reranker_is_that_of_the_corrected_difference():
         (1.0, Cost({"q0": 0.002}), ", at less than a tenth of the search's time."),
         (None, Cost({"q0": 0.042}), ", at 42 ms a query."),
         (0.003, Cost({"q0": 0.042}, cached=1), "."),
+        (
+            0.003,
+            Cost({"q0": 0.042}, known=1),
+            ", at 14 times the search's time where passages were encoded before.",
+        ),
+        (
+            0.003,
+            Cost({"q0": 0.042, "q1": 9}, known=1, encoded=1, first_seen=frozenset({"q1"})),
+            ", at 14 times the search's time where passages were encoded before.",
+        ),
+        (0.003, Cost({"q0": 0.042}, known=1, encoded=1, first_seen=frozenset({"q0"})), "."),
         (0.003, Cost(), "."),
     ],
 )

@@ -16,6 +16,8 @@ from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import SITE_REASON, Selection
 
+NOT_UTF8 = "is not text, or not UTF-8 (`iconv -f latin1 -t utf-8` converts Latin-1)"
+
 
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
@@ -124,9 +126,9 @@ def test_files_without_text_are_skipped_by_name(tmp_path) -> None:
     no_file = "is a link to a folder, or not a regular file"
     assert read.skipped == {
         "picture.png": "is not text",
-        "latin.txt": "is not text, or not UTF-8",
-        "late.txt": "is not text, or not UTF-8",
-        "wide.html": "is not text, or not UTF-8",
+        "latin.txt": NOT_UTF8,
+        "late.txt": NOT_UTF8,
+        "wide.html": NOT_UTF8,
         "empty.md": "has no text",
         "script.html": "has no text",
         "gone": no_file,

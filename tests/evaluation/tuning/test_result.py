@@ -89,7 +89,14 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
             "measured gain is on average too high. With 100 queries, a loss that hits fewer than "
             "3% of queries can go unnoticed.",
         ),
-        (kept(gain=None), "Keep the first stage, lexical: no reranker could be tried."),
+        (
+            kept(gain=None, trials=(NOT_TRIED,)),
+            "Nothing was reranked, so nothing is decided: no reranker could be tried.",
+        ),
+        (
+            kept(gain=None, trials=(NOT_TRIED, replace(NOT_TRIED, beyond_limits=True))),
+            "Keep the first stage, lexical: no reranker is within the limits.",
+        ),
         (
             kept(),
             "Keep the first stage, lexical: no reranker is certain to improve nDCG@10 enough. "
@@ -107,7 +114,15 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
             "With 20 judged queries, the test would detect a true gain of 0.5 more often than not.",
         ),
     ],
-    ids=["adopted", "uncertain", "none tried", "kept", "more queries", "enough queries"],
+    ids=[
+        "adopted",
+        "uncertain",
+        "none tried",
+        "beyond the limits",
+        "kept",
+        "more queries",
+        "enough queries",
+    ],
 )
 def test_verdict(found, verdict):
     assert found.verdict.endswith(verdict)

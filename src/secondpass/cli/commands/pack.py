@@ -134,10 +134,12 @@ def _tokenizer(file: Path) -> Any:
         from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtraError("embedded", "--tokenizer") from None
+    if not file.is_file():
+        fail(f"--tokenizer {file}: there is no such file")
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # the class of its errors is Exception
-        fail(f"--tokenizer {file}: {error}")
+        fail(f"--tokenizer {file}: is not the file `tokenizer.json` of a model ({error})")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda text: tokenizer.encode(text, add_special_tokens=False)

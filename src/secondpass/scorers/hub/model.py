@@ -12,6 +12,12 @@ from secondpass.errors import ConfigurationError, ModelLoadError, causes
 from secondpass.services.network import client_problem
 from secondpass.settings import first_set, variables
 
+_WITHOUT_HUB = (
+    "set `model` to a folder with its files, `cache_folder` to a cache that has it, or HF_ENDPOINT "
+    "to a mirror; the preset `embedded` needs no hub"
+)
+"""What to do where the hub does not answer."""
+
 _TIMEOUT = 10.0  # seconds
 
 
@@ -98,7 +104,7 @@ class HubModel:
             return "the hub was not contacted, as local_files_only is set"
         if constants.HF_HUB_OFFLINE:
             return "the hub was not contacted, as HF_HUB_OFFLINE is set"
-        return "; ".join(filter(None, ["the hub did not answer", client_problem()]))
+        return "; ".join(filter(None, ["the hub did not answer", client_problem(), _WITHOUT_HUB]))
 
     def _ask_for_config(self) -> None:
         """Ask for the headers of the model's ``config.json``, without another attempt."""

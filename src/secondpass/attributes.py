@@ -1,0 +1,56 @@
+"""Errors about attributes of public objects: what to write in place of one that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LANGCHAIN = "the class of examples/langchain_compressor.py has that method"
+_MANY = "use rerank(query, texts), or rerank_many([(query, texts), …])"
+
+INSTEAD: Mapping[str, Mapping[str, str]] = {
+    "Reranker": {
+        **dict.fromkeys(("rank", "rerank_documents", "search"), "use rerank(query, candidates)"),
+        **dict.fromkeys(("predict", "compute_score", "score"), _MANY),
+        **dict.fromkeys(("arank", "rank_async", "rerank_async"), "use await arerank(…)"),
+        **dict.fromkeys(("compress_documents", "acompress_documents"), _LANGCHAIN),
+        "postprocess_nodes": "SecondPassRerank of the adapter for LlamaIndex has that method",
+        "run": "SecondPassRanker of the adapter for Haystack has that method",
+        "save": "use to_config(), whose mapping from_config() takes",
+    },
+    "Ranking": {
+        **dict.fromkeys(("results", "documents", "docs", "candidates", "data"), "use items"),
+        **dict.fromkeys(("ids", "doc_ids"), "use [item.id for item in ranking]"),
+        "scores": "use [item.final_score for item in ranking]",
+        "texts": "use [item.text for item in ranking]",
+        **dict.fromkeys(("top_k", "top", "head"), "use ranking[:k], or top_k= of rerank"),
+        **dict.fromkeys(("best", "first"), "use ranking[0]"),
+    },
+    "Ranked": {
+        **dict.fromkeys(("doc_id", "document_id", "node_id"), "use id"),
+        **dict.fromkeys(("corpus_id", "index"), "use position, the index in the input"),
+        **dict.fromkeys(("relevance_score", "similarity"), "use rerank_score"),
+        **dict.fromkeys(("document", "doc", "node", "passage"), "use candidate"),
+        **dict.fromkeys(("content", "page_content"), "use text"),
+        **dict.fromkeys(("meta", "payload"), "use metadata"),
+    },
+}
+"""Class -> attribute that it has in other packages, or that is often assumed -> what to write."""
+
+
+def unknown_attribute(
+    instance: object, name: str, parts: Mapping[str, type] | None = None
+) -> AttributeError:
+    """The error for an attribute that an object does not have.
+
+    Args:
+        instance: the object. None of its attributes is read.
+        name: of the attribute.
+        parts: what to write, with ``%s`` for the name -> class that may have that attribute.
+    """
+    cls = type(instance)
+    hints = [INSTEAD[base.__name__].get(name) for base in cls.__mro__ if base.__name__ in INSTEAD]
+    if not name.startswith("_"):
+        hints += [text % name for text, part in (parts or {}).items() if hasattr(part, name)]
+    hint = next((f"; {hint}" for hint in hints if hint), "")
+    message = f"{cls.__name__!r} object has no attribute {name!r}{hint}"
+    return AttributeError(message, name=name, obj=instance)  # so Python can suggest names

@@ -1,0 +1,124 @@
+"""What is often passed by mistake: the message says what to write."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from secondpass import Reranker, SecondPassError, fuse
+
+RERANKER = Reranker("lexical")
+TEXTS = ["A cat sleeps.", "An owl hunts."]
+RANKING = RERANKER.rerank("owl", TEXTS)
+
+
+class Frame:
+    """Stands for a DataFrame of pandas, which iterates over the names of its columns."""
+
+    def iterrows(self):
+        return iter(())
+
+    def __iter__(self):
+        return iter(["id", "text"])
+
+
+class Series:
+    """A row of a DataFrame."""
+
+    def to_dict(self):
+        return {}
+
+
+async def streamed(*args):
+    return [ranking async for ranking in RERANKER.astream(*args)]
+
+
+RECORDS = "df.to_dict('records')"
+CANDIDATES = {
+    "string": ("An owl hunts.", "not a str; for a single text, give [text]"),
+    "texts by id": ({1: "A cat.", 2: "An owl."}, "give [{'id': id, 'text': text} for id, text in"),
+    "mapping": ({"text": "An owl."}, "not a dict; for a single one, give [candidate]"),
+    "columns": ({"ids": ["1"], "documents": ["An owl."]}, "give a mapping for each candidate"),
+    "frame": (Frame(), f"not a Frame; its rows are {RECORDS}"),
+    "rows": ([(0, Series())], f"the rows of a DataFrame are {RECORDS}"),
+    "pairs": ([("1", "An owl.")], "for an id and a text, give {'id': …, 'text': …}"),
+    "scores": ([("An owl.", 0.5)], "give {'text': …, 'score': …}"),
+    "lists": ([TEXTS], "for the candidates of several queries, use rerank_many"),
+    "vectors": (np.zeros((2, 3)), "candidates[0]: give a string, a mapping, a Candidate or an"),
+    "nothing": (None, "not nothing"),
+}
+"""What may be passed in place of a list of candidates, and a part of the message."""
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_in_place_of_a_list_of_candidates(name):
+    values, part = CANDIDATES[name]
+    for call in (
+        lambda: RERANKER.rerank("owl", values),
+        lambda: asyncio.run(RERANKER.arerank("owl", values)),
+        lambda: asyncio.run(streamed("owl", values)),
+        lambda: RERANKER.rerank_many([("owl", values)]),
+        lambda: RERANKER.plan(values),
+        lambda: fuse({"words": values}) if values is not None else RERANKER.rerank("owl", None),
+        lambda: RERANKER.store(values),
+    ):
+        with pytest.raises(SecondPassError, match=re.escape(part.replace("candidates[0]: ", ""))):
+            call()
+
+
+def test_code_in_a_hint_about_candidates():
+    texts = {1: "A cat.", 2: "An owl."}
+    with pytest.raises(SecondPassError) as caught:
+        RERANKER.rerank("owl", texts)
+    (code,) = re.findall(r"give (\[.*\])", str(caught.value))
+    assert RERANKER.rerank("owl", eval(code, {"texts": texts}))[0].id == 2
+    with pytest.raises(SecondPassError) as caught:
+        RERANKER.rerank_many({"owl": TEXTS})
+    (code,) = re.findall(r"give (\[.*\])", str(caught.value))
+    assert RERANKER.rerank_many(eval(code, {"requests": {"owl": TEXTS}}))[0][0].position == 1
+
+
+ONE = "give a query and its candidates; name the others, as in top_k=3"
+MANY = "give a list of requests, [(query, candidates), …]; for one query, use rerank(query, cand"
+CALLS = [
+    (lambda: RERANKER.rerank(TEXTS, "owl"), "query: give a string, not a list; it comes first"),
+    (lambda: RERANKER.rerank(TEXTS), "query: give a string, not a list; it comes first"),
+    (lambda: RERANKER.rerank("owl"), "missing 1 required positional argument: 'candidates'"),
+    (lambda: RERANKER.rerank("owl", TEXTS, 3), ONE),
+    (lambda: asyncio.run(RERANKER.arerank("owl", TEXTS, 3)), ONE),
+    (lambda: asyncio.run(streamed("owl", TEXTS, 3)), ONE),
+    (lambda: RERANKER.rerank_many("owl", TEXTS), MANY),
+    (lambda: RERANKER.rerank_many(["owl"], [TEXTS]), MANY),
+    (lambda: asyncio.run(RERANKER.arerank_many("owl", TEXTS)), MANY),
+    (lambda: RERANKER.expected_use("owl", TEXTS), MANY),
+    (lambda: RERANKER.rerank_many("owl"), "not a str; for one query, use rerank(query, candidates"),
+    (RERANKER.rerank_many, "missing 1 required positional argument: 'requests'"),
+    (lambda: RERANKER.rerank_many(queries=["owl"]), "use rerank_many([(query, candidates), …])"),
+    (lambda: RERANKER.rerank_many(Frame()), "requests: give (query, candidates) pairs, not a Fra"),
+    (
+        lambda: RERANKER.rerank_many([{"query": "owl", "candidates": TEXTS}]),
+        "requests[0]: give (query, candidates), not a dict; use rerank_many([(it['query'], ",
+    ),
+    (lambda: RERANKER.rerank_many([("owl", "An owl.")]), "for a single text, give [text]"),
+    (lambda: RERANKER.store("An owl."), "passages: give a sequence of strings"),
+    (lambda: fuse([TEXTS, TEXTS]), "lists: give a mapping of lists by name, not a list, such as"),
+    (lambda: fuse({"words": TEXTS}, weights=[1]), "weights: give a mapping of numbers by name"),
+    (lambda: RANKING.explain(RANKING[0]), "give its id, or explain(position=item.position)"),
+    (lambda: RANKING.pack(9, count="cl100k_base"), "count: give a tokenizer, or a function that"),
+    (lambda: Reranker("cross_encoder", "BAAI/m"), "takes only method by position; name the others"),
+    (lambda: Reranker.from_preset({}), "give the name of a preset, not a dict; use Reranker.from_"),
+    (lambda: Reranker.from_preset(Path("a.yaml")), "; use Reranker.from_config(…)"),
+]
+
+
+@pytest.mark.parametrize(("call", "part"), CALLS)
+def test_the_wrong_argument(call, part):
+    with pytest.raises((SecondPassError, TypeError), match=re.escape(part)):
+        call()
+
+
+def test_what_iterates_like_a_list_is_taken():
+    for values in ((text for text in TEXTS), np.array(TEXTS), dict.fromkeys(TEXTS).keys()):
+        assert RERANKER.rerank("owl", values)[0].position == 1
