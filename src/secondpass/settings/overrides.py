@@ -95,8 +95,12 @@ def with_parameter_names(
             parameters[tuple(place.split("."))] = name
     result = []
     for problem in problems:
-        above = [name for path, name in parameters.items() if problem.path[: len(path)] == path]
-        result.append(Problem((above[0],), problem.message) if above else problem)
+        above = [
+            (name, *problem.path[len(path) :])
+            for path, name in parameters.items()
+            if problem.path[: len(path)] == path
+        ]
+        result.append(Problem(above[0], problem.message) if above else problem)
     return result
 
 
