@@ -7,11 +7,13 @@ import pytest
 from command_requests import requests
 from terminals import left_on_screen, on_a_terminal, redirected
 
+TREC = ("--run", "RUN", "--queries", "QUERIES", "--corpus", "CORPUS")
 COMMANDS = {
     "one query": ("rerank", "CANDIDATES", "-q", "w1 w2", "-p", "lexical"),
     "many queries": ("rerank", "REQUESTS", "-p", "lexical"),
     "a TREC run": ("rerank", "REQUESTS", "-p", "lexical", "--format", "trec"),
     "a dry run": ("rerank", "REQUESTS", "-p", "lexical", "--dry-run"),
+    "a dry run of a TREC run": ("rerank", *TREC, "-p", "lexical", "--dry-run"),
     "packed": ("pack", "REQUESTS", "-p", "lexical"),
     "packed text": ("pack", "CANDIDATES", "-q", "w1 w2", "-p", "lexical"),
 }
@@ -19,7 +21,12 @@ COMMANDS = {
 
 @pytest.fixture
 def arguments(write):
+    (query,) = requests(1)
+    run = [f"q0 Q0 {it['id']} 1 {9 - rank} t\n" for rank, it in enumerate(query["candidates"])]
     files = {
+        "RUN": write("run.trec", "".join(run)),
+        "QUERIES": write("queries.tsv", f"q0\t{query['query']}\n"),
+        "CORPUS": write("corpus.jsonl", query["candidates"]),
         "CANDIDATES": write("candidates.jsonl", requests(1)[0]["candidates"]),
         "REQUESTS": write("requests.jsonl", requests(3)),
     }
@@ -44,11 +51,11 @@ def test_a_full_disk_is_an_error(arguments, name):
     assert "standard output: No space left on device" in " ".join(shown.split())
 
 
-def test_a_table_on_the_terminal_is_not_overwritten(arguments):
-    shown = left_on_screen(on_a_terminal(*arguments("a dry run")))
-    assert "calls  pairs" in shown
-    assert "lexical" in shown
-    assert "3 queries, 12 candidates. dry run" in shown
+@pytest.mark.parametrize("name", ["a dry run", "a dry run of a TREC run"])
+def test_a_table_on_the_terminal_is_not_overwritten(arguments, name):
+    lines = left_on_screen(on_a_terminal(*arguments(name))).splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["model", "lexical"]
+    assert "candidates. dry run" in lines[2]
 
 
 def test_texts_are_not_between_bars(arguments):

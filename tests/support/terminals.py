@@ -10,9 +10,11 @@ import struct
 import subprocess
 import tempfile
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from typing import TextIO
 
 import pytest
 
@@ -31,6 +33,15 @@ def on_a_terminal(
 
     With ``columns``, the terminal is so wide, and control sequences and line ends are left out.
     """
+    return shown_by(partial(run_main, arguments), env, columns)
+
+
+def shown_by(
+    run: Callable[[TextIO, TextIO, TextIO], object],
+    env: Mapping[str, str] | None = None,
+    columns: int | None = None,
+) -> str:
+    """What a function shows on a terminal; it is called with the three standard streams."""
     environment = {"TERM": "xterm", "COLUMNS": str(columns or 100), "LINES": "40", **(env or {})}
     own, theirs = pty.openpty()
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
@@ -44,7 +55,7 @@ def on_a_terminal(
             open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stdout,
             open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stderr,
         ):
-            run_main(arguments, stdin, stdout, stderr)
+            run(stdin, stdout, stderr)
         shown = seen.result(60)
     return shown if columns is None else _plain(shown)
 

@@ -73,6 +73,7 @@ def test_a_full_disk_is_an_error(arguments, name):
     assert "standard output: No space left on device" in " ".join(shown.split())
 
 
+HEADINGS = {"eval": "system ", "eval, dry run": "system ", "judge, dry run": "system "}
 SHOWN = {
     "eval": "nDCG@10",
     "eval, dry run": "calls  pairs",
@@ -89,4 +90,8 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_results_on_the_terminal_are_not_overwritten(arguments, name):
-    assert SHOWN[name] in left_on_screen(on_a_terminal(*arguments(name)))
+    shown = left_on_screen(on_a_terminal(*arguments(name)))
+    assert SHOWN[name] in shown
+    heading = HEADINGS.get(name, "")
+    assert any(line.startswith(heading) for line in shown.splitlines())
+    assert "\u2501" not in shown  # a bar
