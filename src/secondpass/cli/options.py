@@ -8,18 +8,19 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail
+from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load, preset, read_yaml
-from secondpass.errors import ConfigurationError, InputError
+from secondpass.errors import ConfigurationError, InputError, Problem
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry, suggestion, yaml_text
@@ -196,13 +197,15 @@ class RerankerOptions:
 
     @contextmanager
     def naming_file(self) -> Iterator[None]:
-        """Errors about the configuration name its file."""
+        """Errors about the configuration name its file, or ``--set``."""
         try:
             yield
         except ConfigurationError as error:
-            if error.about != "configuration" or self.config is None:
+            if error.about != "configuration":
                 raise
-            raise ConfigurationError(error.problems, str(self.config)) from error.__cause__
+            problems, all_set = problems_of_settings(error, self.settings)
+            about = "" if all_set else str(self.config or error.about)
+            raise ConfigurationError(problems, about) from error.__cause__
 
 
 @dataclass(frozen=True)
@@ -288,6 +291,21 @@ def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] |
 
 
 @contextmanager
+def new_folder(path: Path | None) -> Iterator[None]:
+    """Create a folder for output, and remove it again if an error leaves it empty."""
+    if path is None or path.exists():
+        yield
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            path.rmdir()
+        raise
+
+
+@contextmanager
 def monitored(folder: Path | None) -> Iterator[None]:
     """Monitor the rankings made in the block; without a folder, do nothing."""
     if folder is None:
@@ -295,12 +313,29 @@ def monitored(folder: Path | None) -> Iterator[None]:
         return
     from secondpass.monitoring import Monitor
 
-    try:
-        monitor = Monitor(folder)
-    except InputError as error:
-        fail(f"--monitor: {str(error).removeprefix('folder: ')}")
-    with monitor:
-        yield
+    with new_folder(folder):
+        try:
+            monitor = Monitor(folder)
+        except InputError as error:
+            fail(f"--monitor: {str(error).removeprefix('folder: ')}")
+        with monitor:
+            yield
+
+
+def problems_of_settings(
+    error: ConfigurationError, settings: Sequence[str] | None
+) -> tuple[list[Problem], bool]:
+    """The problems, which name ``--set`` if it has caused them, and whether it has caused all.
+
+    The value of ``--set`` is not named: it may be a key.
+    """
+    keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings or ()]
+    problems, all_set = [], True
+    for problem in error.problems:
+        is_set = any(problem.path[: len(key)] == key for key in keys)
+        problems.append(Problem((), f"--set {problem}") if is_set else problem)
+        all_set &= is_set
+    return problems, all_set
 
 
 _DEFAULT_DEPTH = 50
@@ -353,7 +388,28 @@ def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
     """The reranker of a configuration; a dry run does not need the packages of its models."""
     with running_nothing() if dry_run else nullcontext():
-        return load(config)
+        reranker = load(config)
+    if not dry_run:
+        note_new_stores(config)
+    return reranker
+
+
+def note_new_stores(*configs: Mapping[str, Any]) -> None:
+    """Print which stores of passages do not exist yet: their paths may be misspelt."""
+    paths: dict[str, None] = {}
+    for config in configs:
+        waiting = [config.get("method"), *(config.get("fallback") or ())]
+        while waiting:
+            method = waiting.pop()
+            if isinstance(method, Mapping):
+                waiting += [method.get("method"), *(method.get("stages") or ())]
+                store = method.get("store")
+                path = store.get("path") if isinstance(store, Mapping) else store
+                if isinstance(path, str) and not Path(path).exists():
+                    paths[path] = None
+    for path in paths:
+        command = f"`secondpass store DOCS --into {shlex.quote(path)}`"
+        info(f"{path} is a new, empty store; {command} fills it")
 
 
 def _check_source(preset_name: str | None, file: Path | None) -> None:

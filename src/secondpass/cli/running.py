@@ -29,6 +29,7 @@ from secondpass.cli.console import (
     bars_of_packages,
     escaped,
     fail,
+    flush_results,
     on_terminal,
     warn,
 )
@@ -226,6 +227,8 @@ class CommandGroup(TyperGroup):
         """Find the subcommand; the exit code is 2 if there is none of this name."""
         name = args[0]
         known = self.list_commands(ctx)
+        if name == "help" and name not in known:
+            return self._help(ctx, args[1:])
         hint = _similar(name, known)
         takers = [it for it in ("show", "validate") if it in known]
         if takers and Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
@@ -233,6 +236,15 @@ class CommandGroup(TyperGroup):
         if name not in known:
             fail(f"{name}: no such command{hint}", USAGE_ERROR)
         return super().resolve_command(ctx, args)
+
+    def _help(self, ctx: Any, args: list[str]) -> NoReturn:
+        """Show the help of the group, or of the command that is named, as ``--help`` does."""
+        group: Any = self
+        for name in args:
+            _, group, _ = group.resolve_command(ctx, [name])
+            ctx = group.make_context(name, [], parent=ctx, resilient_parsing=True)
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
     def sections(self, ctx: Any) -> Mapping[str, Iterable[str]]:
         """The names of the commands by the headings of the help."""
@@ -260,8 +272,7 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
     def reported(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             result = command(*args, **kwargs)
-            if sys.stdout is not None:
-                sys.stdout.flush()  # report a full disk here, not while Python exits
+            flush_results()  # report a full disk here, not while Python exits
             return result
         except (typer.Exit, typer.Abort):
             raise

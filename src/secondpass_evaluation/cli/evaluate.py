@@ -20,7 +20,14 @@ from secondpass.cli.console import (
     print_json,
     warn,
 )
-from secondpass.cli.options import DryRun, Set, complete_preset, grouped
+from secondpass.cli.options import (
+    DryRun,
+    Set,
+    complete_preset,
+    grouped,
+    new_folder,
+    note_new_stores,
+)
 from secondpass.cli.progress import progress_bars
 from secondpass.formats.errors import FormatError
 from secondpass_evaluation import check_installed
@@ -190,13 +197,14 @@ def evaluate(
         }
     )
     rerankers = configurations(specs, settings, rerank_top_n)
+    if not dry_run:
+        note_new_stores(*rerankers.values())
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_file is not None and journal_file.exists()
         journal_file = journal_file if begun else None
-    elif into is not None:
-        into.mkdir(parents=True, exist_ok=True)
     with (
+        new_folder(None if dry_run else into),
         progress_bars(output.quiet) as progress,
         open_journal(journal_file, resume=resume) as journal,
     ):
@@ -213,20 +221,22 @@ def evaluate(
         }
         if dry_run:
             expected = expected_comparison(rerankers, searched.suite, **common)
-            print_comparison(expected, as_json=output.as_json)
-            return
-        comparison = run_comparison(
-            rerankers,
-            searched.suite,
-            measures=measure or DEFAULT_MEASURES,
-            baseline=baseline,
-            concurrency=amount.concurrency,
-            expected=print_expected,
-            **common,
-        )
-        command = masked(sys.argv[1:])
-        comparison = replace(comparison, settings={**comparison.settings, "command": command})
-        written, error = _write_results(comparison, into, journal)
+        else:
+            comparison = run_comparison(
+                rerankers,
+                searched.suite,
+                measures=measure or DEFAULT_MEASURES,
+                baseline=baseline,
+                concurrency=amount.concurrency,
+                expected=print_expected,
+                **common,
+            )
+            command = masked(sys.argv[1:])
+            comparison = replace(comparison, settings={**comparison.settings, "command": command})
+            written, error = _write_results(comparison, into, journal)
+    if dry_run:  # below the progress bars, not beneath them
+        print_comparison(expected, as_json=output.as_json)
+        return
     try:
         _print_results(comparison, written, details=details, as_json=output.as_json)
         if rerankers and all(result.first_stage is None for result in comparison.ran):

@@ -30,7 +30,7 @@ from secondpass.cli.console import (
     result_console,
     warn,
 )
-from secondpass.cli.dry_run import print_dry_run
+from secondpass.cli.dry_run import estimated, print_estimate
 from secondpass.cli.options import (
     AsJson,
     DryRun,
@@ -47,7 +47,12 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import EXPLANATION_INDENT, explained, report_unexplained
+from secondpass.cli.rankings import (
+    EXPLANATION_INDENT,
+    explained,
+    left_out_lines,
+    report_unexplained,
+)
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
@@ -182,7 +187,8 @@ def query(
             retriever = _index_in_memory(corpus, depth, passage_size, of_vectors, progress)
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
-        print_dry_run(reranker, [(Request(question, candidates), options)], as_json=as_json)
+        estimate = estimated(reranker, [(Request(question, candidates), options)])
+        print_estimate(estimate, as_json=as_json)
         return
     ranking = None
     if reranker is not None:
@@ -221,6 +227,8 @@ def _print_results(
     if not as_json:
         _print_table(rows, explanations)
         if isinstance(results, Ranking):
+            for line in left_out_lines(results, except_top_k=True):
+                print_text(result_console(), line)
             info(_summary(results.report))
         return
     record["results"] = rows

@@ -225,3 +225,10 @@ def test_settings_and_depth_are_laid_over_each_configuration():
     specs = {"words": "lexical", "own": {"method": "lexical"}}
     configs = configurations(specs, ["dedupe=true"], 3)
     assert [(one["dedupe"], one["depth"]) for one in configs.values()] == [(True, 3)] * 2
+
+
+def test_an_error_leaves_no_new_folder(secondpass, suite, write, tmp_path):
+    config = write("c.yaml", "method: lexical\n")
+    qrels = write("suite/qrels.tsv", "q1 0 nothing 1\n")
+    told = secondpass("eval", suite, "--mode", "lexical", "-c", config, "--into", tmp_path / "r")
+    assert (told.code, (tmp_path / "r").exists(), qrels.exists()) == (1, False, True)

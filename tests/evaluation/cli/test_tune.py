@@ -6,24 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from secondpass.config import load
-from secondpass_evaluation import write_qrels, write_queries
 from terminals import on_a_terminal
-from tuning_suites import FIRST, LAST
-
-
-def folder_of(suite, path):
-    path.mkdir()
-    write_queries(path / "queries.jsonl", suite.queries)
-    write_qrels(path / "qrels.tsv", suite.qrels)
-    lines = [
-        {
-            "query_id": query,
-            "candidates": [{"id": it.id, "text": it.text, "score": it.score} for it in items],
-        }
-        for query, items in suite.candidates.items()
-    ]
-    (path / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+from tuning_suites import FIRST, LAST, folder_of
 
 
 @pytest.fixture
