@@ -46,6 +46,7 @@ from secondpass_evaluation.cli.suite_options import (
     stage_names,
 )
 from secondpass_evaluation.environment import masked
+from secondpass_evaluation.report.verdict import without_figures
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
@@ -280,10 +281,9 @@ def _print_results(
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
     if as_json or not on_terminal(sys.stdout):  # where the report does not stand beside it
-        for result in comparison.not_run:
-            warn(f"{result.name} is not run: {result.reason}")
-        for result in comparison.not_measured:
-            warn(f"{result.name} is not measured: {result.reason}")
+        for stages in (True, False):
+            for sentence in without_figures(comparison, stages=stages):
+                warn(sentence.removesuffix("."))
     if as_json:
         print_json(comparison.to_dict())
     else:
