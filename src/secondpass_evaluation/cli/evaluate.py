@@ -72,7 +72,8 @@ def evaluate(
             "--preset",
             "-p",
             metavar="NAME",
-            help="Preset to measure. Repeatable.",
+            help="Preset to measure. Repeatable. Without a preset, a file and a model, the "
+            "searches alone are measured.",
             autocompletion=complete_preset,
         ),
     ] = None,
