@@ -162,7 +162,7 @@ class Observations:
         candidates = self.suite.candidates
         if candidates is None:
             reason = "the suite has no candidates of its own; add candidates.jsonl"
-            return Retrieved(reason=f"{reason} (on the command line: --run)")
+            return Retrieved(reason=f"{reason}, or --run on the command line")
         queries = self.suite.queries
         return Retrieved(
             {query: tuple(candidates.get(query, ()))[: self.depth] for query in queries}

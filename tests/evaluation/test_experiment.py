@@ -237,7 +237,7 @@ def test_given_candidates() -> None:
     searched = compare([], suite, first_stages=["given", "lexical"])
     assert searched["lexical"].reason == "the suite has no corpus to search"
     assert compare([], SUITE, first_stages=["given"])["given"].reason == (
-        "the suite has no candidates of its own; add candidates.jsonl (on the command line: --run)"
+        "the suite has no candidates of its own; add candidates.jsonl, or --run on the command line"
     )
     behind = compare({"x": Reranker(ByGrade())}, SUITE, first_stages=["given"])
     assert "given and given+x are not run: the suite has no candidates" in behind.verdict
