@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import closing, contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -44,6 +52,8 @@ from secondpass.ranking.methods import METHOD, inner
 from secondpass.ranking.options import (
     ONE_REQUEST,
     REQUESTS,
+    WITH_LISTENER,
+    Arguments,
     CallOptions,
     PassSettings,
     show_call_options,
@@ -311,7 +321,7 @@ class Reranker:
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
-        settings = self._settings(options, _excess)
+        settings = self._settings(options, _excess, WITH_LISTENER)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
@@ -379,7 +389,7 @@ class Reranker:
             ['Cats sleep a lot.', 'Owls hunt at night.']
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        settings = self._settings(options, _excess, takes=REQUESTS)
+        settings = self._settings(options, _excess, REQUESTS)
         return drivers.run_all(self._passes(checked, settings), self.log_level)
 
     @show_call_options(rerank)
@@ -388,7 +398,7 @@ class Reranker:
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        settings = self._settings(options, _excess, takes=REQUESTS)
+        settings = self._settings(options, _excess, REQUESTS)
         return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
     def plan(
@@ -454,7 +464,7 @@ class Reranker:
         from secondpass.asking.expected_use import merged
         from secondpass.asking.planning import expected_uses  # of no use to a ranking
 
-        self._settings(options, _excess, takes=REQUESTS)  # raises errors also without requests
+        self._settings(options, _excess, REQUESTS)  # raises errors also without requests
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -574,11 +584,11 @@ class Reranker:
         await in_thread(self.close)
 
     def _settings(
-        self, options: CallOptions, excess: Sequence[object] = (), *, takes: str = ONE_REQUEST
+        self, options: CallOptions, excess: Sequence[object] = (), takes: Arguments = ONE_REQUEST
     ) -> PassSettings:
         if excess:
-            raise TypeError(f"give {takes}")
-        return PassSettings.of(self, self._stages).override(options, self.orders)
+            raise TypeError(f"give {takes.by_position}")
+        return PassSettings.of(self, self._stages).override(options, self.orders, takes.names)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         from secondpass.asking.planning import Recorder  # of no use to a ranking
@@ -634,10 +644,10 @@ class Reranker:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 
 
-def _key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
+def _key_hint(name: str, cls: type, settings: Mapping[str, Any], beside: Collection[str]) -> str:
     from secondpass.settings import parameter_hints  # for errors only
 
-    return parameter_hints.key_hint(name, cls, settings)
+    return parameter_hints.key_hint(name, cls, settings, beside)
 
 
 use_key_hint(_key_hint)

@@ -395,9 +395,9 @@ def plain(record: Any) -> Any:
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping or object has ``text`` (or ``content``), and may have ``id``
-(made a string unless it is an integer), ``score`` and ``metadata``; other keys of a mapping are
-added to the metadata."""
+"""A string is a text. A mapping or object has ``text`` (or ``content`` or ``page_content``), and
+may have ``id`` (made a string unless it is an integer), ``score`` and ``metadata``; other keys of a
+mapping are added to the metadata."""
 
 
 class Request(NamedTuple):

@@ -56,7 +56,7 @@ INVALID = {
     "order incomplete": ({"type": "tiers"}, "order: 2 problems"),
     "order integer": (7, "order: give a name, a mapping or a function, not 7"),
     "order array": (np.array(["none", "none"]), "order: give a name"),
-    "instruction bytes": (b"recent", "instruction: give a string, not a bytes"),
+    "instruction bytes": (b"recent", "instruction: give a string, not bytes"),
 }
 
 

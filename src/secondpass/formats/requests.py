@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
-from secondpass.ranking.candidates import stated_score, to_candidates
+from secondpass.ranking.candidates import TEXT_KEYS, stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
 from secondpass.ranking.result import Ranking, item_record
 from secondpass.settings import describe, suggestion
@@ -139,7 +139,7 @@ def parse_request(
     ``unknown`` gets the keys that are ignored.
     """
     value = parse_object(line)
-    if "query" not in value and ("text" in value or "content" in value):
+    if "query" not in value and any(key in value for key in TEXT_KEYS):
         raise line.error("has no 'query'; to rank these lines as candidates, give --query")
     query, items = value.get("query"), value.get("candidates")
     if not isinstance(query, str):
