@@ -105,7 +105,8 @@ class Reranker:
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
         strict: raise RerankError unless each candidate of the head that can be shown was scored, by
             a model that is not doubtful.
-        log_level: level at which issues are logged; ``debug`` if the ranking is ok in spite of it.
+        log_level: level at which the issues of a ranking are logged; ``debug`` if it is ok and all
+            of them were overcome, such as ``asked_again``.
 
     Raises:
         ConfigurationError: a setting is wrong, or two settings exclude each other.
