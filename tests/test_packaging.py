@@ -72,6 +72,26 @@ def test_importing_is_light_and_silent(importing):
     assert stderr == ""
 
 
+def test_public_modules_are_loaded_at_first_use(importing):
+    code = """
+import sys
+import secondpass
+names = ["adapters", "config", "extend", "monitoring"]
+assert {*secondpass.__all__, *names, "__version__"} == {*dir(secondpass)}
+for name in names:
+    assert getattr(secondpass, name).__name__ == f"secondpass.{name}"
+from secondpass import asking
+secondpass.config.presets()
+try:
+    secondpass.confg
+except AttributeError as error:
+    print(error, error.name, error.obj is secondpass)
+"""
+    modules, *_ = importing
+    assert not {f"secondpass.{name}" for name in ("adapters", "config", "extend")} & {*modules}
+    assert python(code).stdout == "module 'secondpass' has no attribute 'confg' confg True\n"
+
+
 def test_a_first_lexical_ranking_validates_nothing_with_pydantic():
     code = """
 import sys
