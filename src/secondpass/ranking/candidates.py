@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -20,6 +20,8 @@ _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
+_ID_ATTRIBUTES = ("id", "node_id", "doc_id")
+"""Attributes for the id in such objects, such as those of LlamaIndex and of rerankers."""
 _SCORE_KEYS = ("score", "originalScore")
 """Keys for the retrieval score of a mapping; the first that is there counts."""
 _LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
@@ -37,8 +39,9 @@ def to_candidates(
 ) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
-    The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
-    ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes are used.
+    The text of an object is ``text``, ``page_content`` or ``content``, its id ``id``, ``node_id``
+    or ``doc_id``; its ``score`` and ``metadata`` (or ``meta``) are read. If it has no metadata, its
+    other attributes are used.
     Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well. A mapping
     without a text is an error unless a method is shown other fields (``text_needed``). ``name`` is
     that of the argument, for messages.
@@ -189,7 +192,7 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     metadata = _metadata_of(value)
     return {
         "text": text,
-        "id": _first_attribute(value, ("id", "node_id")),
+        "id": _first_attribute(value, _ID_ATTRIBUTES),
         "score": _first_attribute(value, _SCORE_KEYS),
         "metadata": _other_attributes(value, names) if metadata is None else metadata,
     }
@@ -202,7 +205,9 @@ def _other_attributes(value: object, names: Sequence[str]) -> dict[str, Any]:
     """
     if not names:
         names = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    read = {*_TEXT_ATTRIBUTES, "id", "node_id", "score", "metadata", "meta"}
+    read = {*_TEXT_ATTRIBUTES, "score", "metadata", "meta"}
+    has_id = (name for name in _ID_ATTRIBUTES if getattr(value, name, None) is not None)
+    read |= {"id", *islice(has_id, 1)}
     return {name: getattr(value, name) for name in names if name not in read}
 
 
