@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -70,6 +71,27 @@ def test_importing_is_light_and_silent(importing):
     assert "secondpass.reranker" in modules
     assert sorted({*HEAVY} & {*modules}) == []
     assert stderr == ""
+
+
+def test_failed_tests_say_what_installs_missing_packages(tmp_path):
+    file = tmp_path / "test_extra.py"
+    file.write_text(
+        "from secondpass import MissingExtraError\n"
+        "def test_it():\n    raise MissingExtraError('onnx', 'the backend')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", file]
+    paths = os.pathsep.join([str(ROOT), *sys.path[1:]])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "`make venv` installs all for the tests" in ended.stdout
 
 
 def test_public_modules_are_loaded_at_first_use(importing):
