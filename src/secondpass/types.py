@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from secondpass.errors import unchangeable
 
@@ -330,9 +330,6 @@ class Report:
     calling_seconds: float = 0.0
     degraded_by: tuple[DegradedBy, ...] = ()
 
-    TIMES: ClassVar[tuple[str, ...]] = ("seconds", "waiting_seconds", "calling_seconds")
-    """Attributes that differ between two equal rankings."""
-
     @property
     def status_text(self) -> str:
         """The status in words, such as ``degraded by fallback, doubtful``."""
@@ -355,6 +352,10 @@ class Report:
             parts.append(f"cost {self.usage.cost:.4g}")
         parts += [f"{self.seconds:.3g} s", *findings(self)]
         return f"<Report {self.status_text}: {'; '.join(parts)}>"
+
+
+TIMES = ("seconds", "waiting_seconds", "calling_seconds")
+"""Attributes of a report that differ between two equal rankings."""
 
 
 def findings(report: Report) -> list[str]:
