@@ -78,7 +78,7 @@ cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet R
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: explained report_unexplained
+cli.rankings: EXPLANATION_INDENT explained report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy public_names require
@@ -124,7 +124,7 @@ settings: Variables changed configurable counted describe from_mapping suggestio
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read
-settings.messages: reworded
+settings.messages: did_you_mean reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
 strategies.graded: Graded

@@ -27,7 +27,9 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
     },
     "Ranked": {
         **dict.fromkeys(("doc_id", "document_id", "node_id"), "use id"),
-        **dict.fromkeys(("corpus_id", "index"), "use position, the index in the input"),
+        **dict.fromkeys(
+            ("corpus_id", "index", "result_index"), "use position, the index in the input"
+        ),
         **dict.fromkeys(("relevance_score", "similarity"), "use rerank_score"),
         **dict.fromkeys(("document", "doc", "node", "passage"), "use candidate"),
         **dict.fromkeys(("content", "page_content"), "use text"),

@@ -116,6 +116,8 @@ ELSEWHERE = {
     "examples/llama_index/hybrid_query_engine.py": LLAMA_INDEX,
     "examples/llama_index/memory_search.py": LLAMA_INDEX,
     "examples/python_docs.py": "tests/examples/test_python_docs.py",
+    "examples/recipes/elasticsearch_hits.py": "tests/examples/test_recipes.py",
+    "examples/recipes/lancedb_store.py": "tests/examples/test_recipe_stores.py",
     "tools/check_wheels.py": "Makefile",
     "tools/docs_pages.py": "tests/docs/test_written_pages.py",
     "tools/install_lines.py": "tests/test_publishing.py",

@@ -18,7 +18,7 @@ def test_steps_are_those_of_the_readme():
     assert extras[1].startswith('pip install "secondpass[')
     verbs = [code.split()[:2] for _, code in commands]
     assert verbs == [
-        ["secondpass", verb] for verb in ("example", "rerank", "index", "query", "eval", "plan")
+        ["secondpass", verb] for verb in ("example", "rerank", "index", "query", "eval")
     ]
 
 

@@ -220,3 +220,10 @@ def test_llms_txt_lists_the_pages_in_order(hooks, monkeypatch):
         "# site\n\n> What it is.\n\n## Overview\n\n- [Start](https://x.example/index.md): Hello.\n"
         "\n## Deep\n\n- [B](https://x.example/a/b.md): On b.\n"
     )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_table_has_a_header(page):
+    """A row that is left over elsewhere is shown as text."""
+    blocks = re.findall(r"(?:^\|.*\n)+", text_of(page), re.MULTILINE)
+    assert [block for block in blocks if not re.match(r".*\n\|[\s:|-]+\|\n", block)] == []

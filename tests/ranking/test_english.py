@@ -91,6 +91,25 @@ def test_a_message_does_not_say_that_the_query_is_not_english(tokenizer):
     assert "use the preset multilingual" in issue.message
 
 
+@pytest.mark.parametrize(
+    ("query", "issues"),
+    [
+        (GERMAN[0], 0),  # too short to tell
+        ("Welche Bücher kann ich für eine Reise in den Süden ausleihen?", 1),
+        (PROSE[0], 0),
+        ("Crème Brûlée for beginners", 0),
+        ("Müller Straße opening hours", 0),
+    ],
+)
+def test_a_query_in_another_language_than_its_candidates(query, issues, tokenizer):
+    for language in ("auto", "keep", "lean"):
+        verdict = judge(language, query, PROSE[1:], tokenizer)
+        assert verdict.original is None
+        assert [issue.code for issue in verdict.issues] == ["not_english"] * issues
+        assert all(one.message.startswith("the query is not English") for one in verdict.issues)
+    assert judge("ignore", query, PROSE[1:], tokenizer).issues == ()
+
+
 UNREADABLE_QUERIES, READABLE_QUERIES = QUERIES["unreadable"], QUERIES["readable"]
 
 

@@ -25,6 +25,11 @@ A query may be unreadable although its candidates are English. It is measured by
 of other than Latin letters are unreadable, and more than twice as many as those with a Latin
 letter. So a name of two words beside one English word does not count. Characters that are written
 without spaces are one word here, and single letters are none, because formulas have them.
+
+A query in Latin letters may also be in another language than its candidates, where a corpus has
+both. By the same three conditions, on the query alone, no query of the English test collections
+counts as not English (0 of 1,551), but only 28 % of German questions do (329 of 1,190, and 66 % of
+sentences), as most are too short. So these are scored as usual, and an issue says it.
 """
 
 from __future__ import annotations
@@ -150,7 +155,7 @@ class Verdict:
     Attributes:
         original: weight of the original order: 1 to keep it, 0.5 where the scores are uncertain,
             None for a list that is English, or scored like one.
-        issues: ``not_english``, if it is not.
+        issues: ``not_english``, if the list or its query is not.
     """
 
     original: float | None = None
@@ -165,6 +170,8 @@ def judge(
     A list is also not English if the query alone is unreadable. ``keep`` keeps the order of such a
     list, ``lean`` scores it with half the weight, ``auto`` keeps it if the vocabulary lacks its
     script or spells it letter by letter, and scores it otherwise, ``ignore`` scores it as English.
+
+    If only the query is in another language with Latin letters, an issue is all that follows.
     """
     if language == "ignore":
         return Verdict()
@@ -173,7 +180,7 @@ def judge(
         alone = measure_unreadable_query(query, tokenizer)
         measures = alone or measures
     if measures is None:
-        return Verdict()
+        return Verdict(None, _query_issues(query, tokenizer))
     keep = language == "keep" or (language == "auto" and measures.is_unreadable)
     unfit = f"{measures.pieces:.1f} word pieces a word"
     if measures.unknown > _UNKNOWN_SHARE:
@@ -187,6 +194,17 @@ def judge(
     effect = f"{whose} order is kept" if keep else f"{whose} original order has half the weight"
     message = f"{seen}, and this model reads English only: {effect}; {_INSTEAD}"
     return Verdict(1.0 if keep else LEAN, (Issue("not_english", message),))
+
+
+def _query_issues(query: str, tokenizer: Tokenizer) -> tuple[Issue, ...]:
+    """The issue of a query that is not English, of candidates that are."""
+    if measure_foreign(query, (), tokenizer) is None:
+        return ()
+    message = (
+        "the query is not English, and this model reads English only: its scores say less, and"
+        f" passages in English may be preferred; {_INSTEAD}"
+    )
+    return (Issue("not_english", message),)
 
 
 def measure_foreign(query: str, documents: Sequence[str], tokenizer: Tokenizer) -> Measures | None:

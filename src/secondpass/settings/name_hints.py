@@ -63,7 +63,6 @@ _COLBERT = {"type": "late_interaction", "model": _OWN}
 _CROSS_ENCODER = {"type": "cross_encoder", "model": _OWN}
 _LISTWISE = {"type": "listwise", "llm": _OWN}
 _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
-    "bm25": {"type": "lexical"},
     "colbert": _COLBERT,
     "pylate": _COLBERT,
     "flashrank": _CROSS_ENCODER,

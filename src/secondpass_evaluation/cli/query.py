@@ -233,6 +233,8 @@ def _print_results(
 
 def _check_explained(ids: Sequence[str], found: Sequence[str]) -> None:
     """Exit with an error if the search did not find one of the ids."""
+    if ids and not found:
+        fail(f"--explain {', '.join(ids)}: the search found nothing")
     if unknown := {*ids} - {*found}:
         report_unexplained(unknown, found, "the search did not find this id")
         raise typer.Exit(ERROR)

@@ -441,6 +441,11 @@ def test_an_id_that_was_not_found_is_an_error(here, secondpass, identifier, hint
     assert [item["id"] for item in json.loads(told.out)["explanations"]] == ["owls"]
 
 
+def test_nothing_found_is_nothing_to_explain(here, secondpass):
+    told = secondpass("query", "zzz", "--corpus", "words", *LEXICAL, "--explain", "owls")
+    assert (told.code, told.err) == (1, "secondpass: --explain owls: the search found nothing\n")
+
+
 def test_results_are_explained(here, query):
     call = ("owl", "--corpus", "words", *LEXICAL, "--explain", "owls")
     record = query(*call)

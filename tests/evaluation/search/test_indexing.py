@@ -196,7 +196,7 @@ def test_other_folders_are_not_touched(docs, tmp_path) -> None:
     ("name", "content", "kind", "message"),
     [
         (None, "", IndexFaultError, "has no text to index$"),
-        ("a", "\0", IndexFaultError, r"no text to index \(1 file skipped: a\)"),
+        ("a", "\0", IndexFaultError, r"no text to index \(1 file skipped: a is not text\)"),
         ("corpus.jsonl", '{"_id":1,"text":""}\n{', FormatError, "corpus.jsonl:2: is not JSON"),
     ],
 )

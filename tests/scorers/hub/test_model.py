@@ -227,6 +227,18 @@ def test_names_that_no_model_of_the_hub_can_have(name, backend):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "on_hub"),
+    [
+        ("ms-marco-TinyBERT-L-2-v2", "cross-encoder/ms-marco-TinyBERT-L2-v2"),
+        ("bge-reranker-base", "BAAI/bge-reranker-base"),
+    ],
+)
+def test_a_name_without_its_owner(name, on_hub):
+    with pytest.raises(ModelLoadError, match=f"; on the hub its name is '{on_hub}'$"):
+        CrossEncoderScorer(name, local_files_only=True).warm_up()
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")

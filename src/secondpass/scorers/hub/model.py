@@ -164,7 +164,11 @@ class HubModel:
         return ModelLoadError(self._message(reason))
 
     def _message(self, reason: str) -> str:
-        return f"the model {self.name!r} cannot be loaded: {reason}"
+        from secondpass.settings.name_hints import hub_name  # for errors only
+
+        on_hub = "" if self.is_local else hub_name(self.name)
+        hint = f"; on the hub its name is {on_hub!r}" if on_hub else ""
+        return f"the model {self.name!r} cannot be loaded: {reason}{hint}"
 
     def _absence(self, error: Exception, offline: bool) -> str | None:
         """Why there is no model of the hub; None if another error occurred."""
