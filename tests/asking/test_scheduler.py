@@ -334,7 +334,7 @@ def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
     late = ledger_of(10)
     late.keep_time(False)
     late.started -= 20
-    kept = "the deadline, less the time kept for other methods, passed before"
+    kept = "the deadline of 10 s, of which 2 s are kept for other methods, passed before"
     assert str(question_deadline_error(late, missed)) == f"{kept} this was {missed}"
     assert str(scoring_deadline_error([late])) == f"{kept} these were scored"
 
@@ -363,7 +363,9 @@ def test_the_error_of_texts_that_were_left_out_mentions_time_kept_for_others():
     ledger, now = ledger_of(10), time.monotonic()
     ledger.keep_time(False)
     error = scoring_time_error([ledger], Claim(now + 8), now + 8, "why")
-    assert str(error) == "not scored: why before the deadline, less the time kept for other methods"
+    assert str(error) == (
+        "not scored: why before the deadline of 10 s, of which 2 s are kept for other methods"
+    )
 
 
 def test_the_error_of_a_question_that_has_too_little_time():

@@ -111,6 +111,7 @@ def test_a_doubtful_model_is_warned_of(secondpass, export):
 
 
 def test_errors_are_one_sentence(secondpass, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
     for arguments, message in (
         (("some/model",), "into: is needed, because 'some/model' is not a local folder"),
         ((tmp_path, "--pairs", tmp_path / "no.jsonl"), "no.jsonl: there is no such file or folder"),

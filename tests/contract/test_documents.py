@@ -242,11 +242,11 @@ def test_other_iterables_of_documents(adapter: Any, way: str, kind: Any) -> None
 
 
 WRONG: list[tuple[Any, str]] = [
-    (lambda one: None, "{name}: give a list of {many}, not nothing"),
+    (lambda one: None, "{name}: give a list of {many}, not None"),
     (lambda one: "text", "{name}: give a list of {many}, not a str"),
     (lambda one: one, "{name}: give a list of {many}, not a {kind}"),
     (lambda one: ["text"], r"{name}\[0\]: give a {kind}, not a str"),
-    (lambda one: [one, None], r"{name}\[1\]: give a {kind}, not nothing"),
+    (lambda one: [one, None], r"{name}\[1\]: give a {kind}, not None"),
     (lambda one: [[one]], r"{name}\[0\]: give a {kind}, not a list"),
 ]
 

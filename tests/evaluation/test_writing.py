@@ -169,7 +169,7 @@ LOWEST = -3.4028234663852886e38
         (write_queries, {"q": "two\tfields"}, "query 'q': the text has white space"),
         (write_queries, {"q": "two\nlines"}, "query 'q': the text has white space"),
         (write_queries, {"a b": "text"}, "query id 'a b' has white space"),
-        (write_queries, {"q": None}, "query 'q': the text must be a string, not nothing"),
+        (write_queries, {"q": None}, "query 'q': the text must be a string, not None"),
     ],
 )
 def test_what_a_file_cannot_hold_is_refused(tmp_path: Path, write, values, problem) -> None:

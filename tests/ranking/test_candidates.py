@@ -64,7 +64,10 @@ class Tactic:
         ({"text": "a", "score": None, "originalScore": 0}, ("a", None, 0, {"originalScore": 0})),
         ({"text": "a", "score": 1, "originalScore": 5}, ("a", None, 1, {"originalScore": 5})),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
-        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {})),
+        ({"page_content": "a", "metadata": {"k": 1}}, ("a", None, None, {"k": 1})),
+        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {"node_id": "n"})),
+        (SimpleNamespace(text="a", doc_id=4, metadata={"k": 1}), ("a", 4, None, {"k": 1})),
+        (SimpleNamespace(text="a", id=None, doc_id="d", k=1), ("a", "d", None, {"k": 1})),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -147,6 +150,7 @@ def test_odd_candidates_are_kept(odd, settings):
         (Candidate("b", metadata=[1]), ".metadata: give a mapping, not a list"),  # type: ignore[arg-type]
         ({"text": "", "metadata": 3}, ".metadata: give a mapping, not an int"),
         ({"text": "", "content": ""}, ": has both 'text' and 'content'"),
+        ({"text": "", "page_content": ""}, ": has both 'text' and 'page_content'"),
         ({"a passage that is the key of a mapping turned around": 1}, "'a passage that is th'; "),
     ],
 )
@@ -323,7 +327,7 @@ class RaisingNumber:
     [
         ("0.1", "a str"),
         ("high", "a str"),
-        (b"0.1", "a bytes"),
+        (b"0.1", "bytes"),
         (True, "a bool"),
         (np.bool_(True), "a bool"),
         ([0.1], "a list"),

@@ -40,7 +40,7 @@ def test_what_is_no_method_is_refused(method):
     ("name", "value", "message"),
     [
         ("name", None, "a method needs a 'name'"),
-        ("score_kind", None, "score_kind: nothing is not a score kind"),
+        ("score_kind", None, "score_kind: None is not a score kind"),
         ("scale", ..., "a method needs a 'scale'"),
         *(("windows", value, "must be 'one', 'each' or 'task'") for value in ("all", None, 3)),
     ],

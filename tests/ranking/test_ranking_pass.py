@@ -256,7 +256,7 @@ REPORTS = {
     "order_failed": (
         {"method": ByTable(), "order": lambda items: 1 / 0},
         SCORED,
-        ("the ordering raised ZeroDivisionError", (), None),
+        ("the ordering raised ZeroDivisionError; strict=True shows the exception", (), None),
     ),
 }
 
@@ -276,7 +276,7 @@ def test_issue_says_what_happened_and_where(code):
     ("text", "render", "message"),
     [
         (5, None, "; the text of candidates[1] is an int, not a string"),
-        (b"owl", None, "; the text of candidates[1] is a bytes, not a string"),
+        (b"owl", None, "; the text of candidates[1] is bytes, not a string"),
         (None, None, ""),
         (" ", None, ""),
         (5, {"fields": ["text", "title"]}, ""),

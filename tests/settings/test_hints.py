@@ -139,7 +139,7 @@ FRAGMENTS = sorted(
         )
         for instead in table.values()
         for text in [
-            instead if isinstance(instead, str) else f"write {parameters.in_words(instead)}"
+            instead if isinstance(instead, str) else f"write {name_hints.in_words(instead)}"
         ]
         for found in re.findall(r"(?:write|to) ({.*})", text)
     }
@@ -227,6 +227,7 @@ OF_FOREIGN = {
     "query_suffix": "?",
     "suffix": ".",
     "token_env": "A_KEY",
+    "temperature": 0.5,
     "tokenizer_kwargs": {"a": 1},
     "trust_remote_code": True,
 }
@@ -285,7 +286,7 @@ def test_a_parameter_of_another_package(name, method, monkeypatch):
         ("max_length", "of the method: use Reranker({'type': 'embedded', 'max_length': …}), or"),
         (
             "deadline",
-            "of 'limits': use limits={'deadline': …}, or 'limits: {\"deadline\": \"…\"}' in",
+            "of 'limits': use limits={'deadline': …}, or 'limits: {deadline: …}' in",
         ),
         ("threshold", "; did you mean 'floor'?"),
         ("top_n", "; did you mean 'top_k'?"),
@@ -306,7 +307,10 @@ CALLS = [
     ("device", "of the reranker: Reranker({'type': 'cross_encoder', 'device': …}); coming from"),
     ("retries", "of the reranker: Reranker(limits={'retries': …}); coming from"),
     ("timeout", "did you mean 'deadline', or 'timeout' of the method, {'type': 'endpoint', "),
-    ("blend", "of the reranker: Reranker(blend=…)"),
+    ("blend", "of the reranker: use reranker.changed(blend=…).rerank(…)"),
+    ("method", "of the reranker: create another one"),
+    ("fallback", "of the reranker: create another one"),
+    ("temperature", "'graded', 'llm': {'type': 'openai', 'model': …, 'temperature': …}"),
     ("raise_on_error", "did you mean 'strict'?"),
     ("docs", "did you mean 'candidates'?"),
     ("doc_ids", "it is part of each candidate: [{'text': …, 'id': …}, …]"),
@@ -314,7 +318,8 @@ CALLS = [
     ("queries", "use rerank_many([(query, candidates), …])"),
     ("normalize", "Reranker({'type': 'cross_encoder', 'activation': 'sigmoid'})"),
     ("apply_softmax", "leave it out; the model has one score"),
-    ("zzz", "known are: "),
+    ("zzz", "known are: candidates, context, deadline, "),
+    ("zzz", "now, on_interim, order, "),
     ("return_documents", "leave it out; the result has the documents; coming from another package"),
     ("strikt", "did you mean 'strict'?"),
 ]
@@ -328,7 +333,7 @@ def test_a_keyword_of_a_call(name, part):
         Reranker(with_values(eval(code.replace("…", "..."))))
 
 
-ENDPOINT, PAGE = BASE["endpoint"], COMING_FROM
+ENDPOINT, EMBEDDED = BASE["endpoint"], {"type": "embedded"}
 NESTED = [
     ({"type": "cross_encoder", "use_fp16": 1}, "method", "write 'precision': 'float16'"),
     ({"type": "cross_encoder", "normalize": 1}, "method", "write 'activation': 'sigmoid'"),
@@ -350,6 +355,29 @@ NESTED = [
     ),
     ({**ENDPOINT, "url": 1}, "method", "did you mean 'base_url'?"),
     ({"type": "listwise", "llm": {**LLM, "api_base": 1}}, "method", "did you mean 'base_url'?"),
+    ({"type": "listwise", "llm": {**LLM, "key": 1}}, "method", "did you mean 'api_key'?"),
+    ({"type": "listwise", "llm": {**LLM, "name": 1}}, "method", "did you mean 'model'?"),
+    (
+        {"type": "listwise", "model": "m"},
+        "method",
+        "of 'llm': use Reranker({'type': 'listwise', 'llm'",
+    ),
+    (
+        {"type": "listwise", "llm": LLM, "max_tokens": 1},
+        "method",
+        "of 'llm': use Reranker({'type': 'listwise', 'llm': {'type': 'openai', 'model': …, 'max_to",
+    ),
+    ({"type": "cascade", "stages": [{**EMBEDDED, "dept": 5}]}, "method", "did you mean 'depth'?"),
+    ({"type": "cascade", "stages": [{**EMBEDDED, "k": 5}]}, "method", "did you mean 'depth'?"),
+    ({"type": "cascade", "stages": [{**EMBEDDED, "zz": 5}]}, "method", "backend, depth, feedback"),
+    (
+        [{**EMBEDDED, "flor": 0.5}],
+        "fallback",
+        "fallback[0].flor: unknown key; did you mean 'floor'?",
+    ),
+    ([{**EMBEDDED, "min_score": 0.5}], "fallback", "did you mean 'floor'?"),
+    ([{**EMBEDDED, "max_lenght": 5}], "fallback", "did you mean 'max_length'?"),
+    ([{**EMBEDDED, "zz": 5}], "fallback", "backend, blend, feedback, floor, idf, "),
     ({"type": "listwise", "llm": {**LLM, "max_retries": 1}}, "method", "of 'limits': use limits={"),
     (
         {"type": "cascade", "stages": [{"method": {"type": "cross_encoder", "use_fp16": 1}}]},
@@ -405,6 +433,36 @@ def test_a_reranker_without_a_method():
     Reranker(eval(str(caught.value).partition("such as ")[2]))
     with pytest.raises(SecondPassError, match=r"method: is required, such as 'embedded'$"):
         Reranker.from_config({"depth": 3})
+
+
+PROVIDERS = [*name_hints._SAME_API, "LM Studio", "llama_cpp", "azure_openai", "Gemini", "claude"]
+OTHER_MODELS = ["gpt-4o", "claude-haiku-4-5", "qwen3:8b"]
+
+
+@pytest.mark.parametrize("name", [*PROVIDERS, *OTHER_MODELS])
+def test_a_provider_of_language_models_that_is_none_here(name, monkeypatch):
+    """Whether it is the type, or stands in the place of the whole language model."""
+    for variable in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(variable, "k")
+    for llm in ({"type": name, "model": "m"}, name):
+        with pytest.raises(SecondPassError) as caught:
+            Reranker({"type": "graded", "llm": llm})
+        if meant := re.search(r"did you mean ('\w+')\?", str(caught.value)):
+            code = f"{{'type': {meant[1]}, 'model': …}}"
+        else:
+            (code,) = re.findall(r"{.*?}", str(caught.value))
+        made = Reranker({"type": "graded", "llm": filled(eval(code.replace("…", "...")))})
+        assert made.method.llm.model
+
+
+@pytest.mark.parametrize("kind", ["graded", "listwise", "pointwise", "blocks", "endpoint"])
+def test_a_method_without_what_it_requires(kind):
+    with pytest.raises(SecondPassError, match=r"method\.\w+: is required, such as ") as caught:
+        Reranker(kind)
+    name, value = re.fullmatch(
+        r".*method\.(\w+): is required, such as (.*)", str(caught.value)
+    ).groups()
+    assert Reranker({"type": kind, name: eval(value), **({} if name == "llm" else {"model": "m"})})
 
 
 @pytest.mark.parametrize("family", ["terms", "orderings", "llms", "contexts"])

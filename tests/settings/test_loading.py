@@ -165,7 +165,10 @@ HINTS = [
     ),
     (lambda: Reranker.from_preset("default", model="m"), "it is a setting of the method: "),
     (lambda: Reranker.from_preset("listwise_guided", model="m"), "'llm': {'type': .*'model': …}"),
-    (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), '"type": "lexical", "k1": "…"'),
+    (
+        lambda: Reranker.from_config({"method": "lexical", "k1": 1}),
+        r"'method: {type: lexical, k1: …}'",
+    ),
     (lambda: Reranker("cohere"), r"is a preset.*from_preset\('cohere'\)"),
     (lambda: Reranker("lexical", fallback="cohere"), r"fallback\[0\].*is a preset"),
     (lambda: Reranker.from_config({"method": "cohere"}), "'preset: cohere'"),
@@ -173,7 +176,7 @@ HINTS = [
     (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
     (
         lambda: Reranker.from_preset("graded"),
-        r"it is a method, use Reranker\({'type': 'graded', 'llm': …}\)",
+        r"it is a method, use Reranker\({'type': 'graded', 'llm': {'type': 'openai', 'mod",
     ),
     (lambda: config.resolve("cross_encoder"), "it is a method"),
     (lambda: config.resolve(7), "give a preset name"),
@@ -311,7 +314,7 @@ UNKNOWN = {
     "path": ("../default", "no preset is named '../default'"),
     "file name": ("default.yaml", "no preset is named 'default.yaml'"),
     "empty": ("", "no preset is named ''"),
-    "None": (None, "give the name of a preset, not nothing"),
+    "None": (None, "give the name of a preset, not None"),
     "number": (7, "give the name of a preset, not 7"),
 }
 

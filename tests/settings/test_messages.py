@@ -17,7 +17,7 @@ class Foreign:
 Foreign.__name__, Foreign.__module__ = "bool", "numpy"
 
 DESCRIBED = {
-    "none": (None, "nothing"),
+    "none": (None, "None"),
     "text": ("ab", "'ab'"),
     "true": (True, "True"),
     "number": (0.5, "0.5"),

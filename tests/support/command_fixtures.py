@@ -6,6 +6,7 @@ from command_calls import called
 from command_requests import json_lines
 from fake_provider import FakeProvider
 from remembered_model import remember
+from secondpass.cli import progress
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,11 @@ def one_model(monkeypatch):
 
 @pytest.fixture
 def secondpass(tmp_path_factory, monkeypatch):
-    """The command; whatever it caches goes to a folder of the test."""
+    """The command; whatever it caches goes to a folder of the test.
+
+    A slow machine would see lines of progress, which tests of standard error do not expect.
+    """
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600)
     for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path_factory.mktemp("home")))
     monkeypatch.delenv("FORCE_COLOR", raising=False)

@@ -14,7 +14,7 @@ from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, parameter_hints, suggestion
+from secondpass.settings import model_of, name_hints, parameter_hints, suggestion
 from secondpass.settings.overrides import Override
 from secondpass.settings.parameter_hints import PATHS
 
@@ -223,7 +223,7 @@ def _of_several(message: str) -> str:
 
 
 def _written(instead: str | parameter_hints.Config) -> str:
-    return instead if isinstance(instead, str) else f"write {parameter_hints.in_words(instead)}"
+    return instead if isinstance(instead, str) else f"write {name_hints.in_words(instead)}"
 
 
 def _as_setting(name: str) -> str:
@@ -231,7 +231,7 @@ def _as_setting(name: str) -> str:
     if name in model_of(Reranker).model_fields:
         return f"; it is a setting of the configuration: {{{name!r}: …}}"
     if (config := parameter_hints.of_methods(name)) is not None:
-        return f"; it is a setting of the method: {parameter_hints.in_words(config)}"
+        return f"; it is a setting of the method: {name_hints.in_words(config)}"
     return ""
 
 

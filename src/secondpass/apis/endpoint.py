@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.apis import template as api_template
@@ -62,6 +63,7 @@ class Endpoint(ApiMethod[RerankApi]):
     scale = None
     windows = "each"
     _apis = APIS
+    _EXAMPLES = MappingProxyType({"api": "cohere"})
 
     def __init__(
         self,

@@ -194,8 +194,11 @@ def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]
 def _deadline(ledgers: Sequence[Ledger]) -> str:
     if ledgers and all(ledger.limits.deadline is None for ledger in ledgers):
         return "the target"
-    kept = any(ledger.kept.seconds > 0 for ledger in ledgers)
-    return "the deadline, less the time kept for other methods," if kept else "the deadline"
+    for ledger in ledgers:
+        if (kept := ledger.kept.seconds) > 0:
+            whole = f"the deadline of {ledger.limits.deadline:g} s"
+            return f"{whole}, of which {round(kept, 2):g} s are kept for other methods,"
+    return "the deadline"
 
 
 # ---------------------------------------------------------------------- passes

@@ -40,7 +40,8 @@ Preset = Annotated[
     typer.Option(
         "--preset",
         "-p",
-        help="Name of a preset, a ready-made configuration; `secondpass presets` lists them.",
+        help="Name of a preset, a ready-made configuration; `secondpass presets` lists them. "
+        "Without a preset and a file, commands that rank use `default`.",
         autocompletion=complete_preset,
     ),
 ]

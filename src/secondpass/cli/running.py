@@ -36,8 +36,7 @@ from secondpass.cli.console import (
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import describe, parameter_hints, parameters_of
 from secondpass.settings.messages import did_you_mean, reworded
-from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, in_options
-from secondpass.settings.parameter_hints import OPEN
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
 
 P = ParamSpec("P")
@@ -206,7 +205,7 @@ def _as_setting(option: str, options: Sequence[str]) -> str:
     if what[key] == OPEN and (own := f"--{key.replace('_', '-')}") in options:
         return f"; did you mean {own}?"
     if isinstance(method := what.get("method"), Mapping):
-        what = {"method": parameter_hints.complete(method)}
+        what = {"method": complete(method)}
     return f"; write {in_options(what)}"
 
 

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
-from secondpass.ranking.candidates import stated_score, to_candidates
+from secondpass.ranking.candidates import TEXT_KEYS, stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
 from secondpass.ranking.result import Ranking, item_record
 from secondpass.settings import describe, suggestion
-from secondpass.types import Candidate, Ranked
+from secondpass.types import TIMES, Candidate, Ranked
 
 _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
@@ -139,7 +139,7 @@ def parse_request(
     ``unknown`` gets the keys that are ignored.
     """
     value = parse_object(line)
-    if "query" not in value and ("text" in value or "content" in value):
+    if "query" not in value and any(key in value for key in TEXT_KEYS):
         raise line.error("has no 'query'; to rank these lines as candidates, give --query")
     query, items = value.get("query"), value.get("candidates")
     if not isinstance(query, str):
@@ -242,7 +242,7 @@ def ranking_record(
     """The object of a line; with ``text`` also texts and metadata, with ``timings`` durations."""
     report = ranking.report.to_dict()
     if not timings:
-        for name in ranking.report.TIMES:
+        for name in TIMES:
             del report[name]
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query

@@ -14,9 +14,23 @@ from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.questions import LLM, Completion, Prompt, Turn
 from secondpass.settings import Nested, definition, describe, registry
-from secondpass.settings.name_hints import language_model
+from secondpass.settings.name_hints import in_words, llm_hint, llm_named
 
-__all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "has_logprobs", "to_llm"]
+__all__ = [
+    "EXAMPLE",
+    "LLM",
+    "LLM_SETTING",
+    "Completion",
+    "Prices",
+    "Prompt",
+    "Turn",
+    "has_logprobs",
+    "to_llm",
+]
+
+
+EXAMPLE = {"type": "openai", "model": "gpt-4o"}
+"""For messages about a language model that is not given, or not as it must be."""
 
 
 def to_llm(value: object) -> LLM:
@@ -28,7 +42,7 @@ def to_llm(value: object) -> LLM:
     if value is None:
         raise ConfigurationError("is required: a mapping with a 'type', an object or a function")
     if isinstance(value, Mapping):
-        value = registry.build("llms", value)
+        value = registry.build("llms", value, llm_hint)
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(getattr(value, "complete", None)):
@@ -39,8 +53,7 @@ def to_llm(value: object) -> LLM:
         from secondpass.llms.function import CallableLLM
 
         return CallableLLM(value)
-    known = language_model(value) if isinstance(value, str) else None
-    example = known or {"type": "openai", "model": "gpt-4o"}
+    example = in_words((isinstance(value, str) and llm_named(value)) or EXAMPLE)
     raise ConfigurationError(
         f"give a mapping such as {example}, an object with 'name' and 'complete', or a function, "
         f"not {describe(value)}"

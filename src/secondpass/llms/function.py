@@ -10,7 +10,7 @@ from secondpass.concurrency.threads import in_task_of, in_thread_of, with_timeou
 from secondpass.errors import LLMError
 from secondpass.limits import PRICES, Prices
 from secondpass.questions import Completion, Prompt
-from secondpass.settings import built, configurable
+from secondpass.settings import built, check_takes, configurable
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt
@@ -54,12 +54,13 @@ class CallableLLM:
         prices: Annotated[Prices | Mapping[str, Any] | None, PRICES] = None,
         context_window: Annotated[int, Ge(256)] | None = None,
     ) -> None:
+        self._keywords = _parameter_names(function) & {"schema", "timeout", "logprobs"}
+        check_takes(function, "the function", "messages", keywords=self._keywords)
         self.function = function
         self.name = name or getattr(function, "__name__", None) or type(function).__name__
         self.timeout = timeout
         self.prices = built(prices)
         self.context_window = context_window
-        self._keywords = _parameter_names(function) & {"schema", "timeout", "logprobs"}
 
     @property
     def has_logprobs(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -16,15 +16,17 @@ from secondpass.types import Candidate, CandidateLike, Ranked
 CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 """Query, candidates and context of one ranking."""
 
-_CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
-_TEXT_ATTRIBUTES = ("text", "page_content", "content")
-"""Attributes for the text in objects of other libraries, such as LangChain's documents."""
+TEXT_KEYS = ("text", "page_content", "content")
+"""Keys and attributes for the text: ``page_content`` is that of LangChain's documents."""
+_CANDIDATE_KEYS = frozenset({*TEXT_KEYS, "id", "score", "metadata"})
+_ID_ATTRIBUTES = ("id", "node_id", "doc_id")
+"""Attributes for the id in objects, such as those of LlamaIndex and of rerankers."""
 _SCORE_KEYS = ("score", "originalScore")
 """Keys for the retrieval score of a mapping; the first that is there counts."""
 _LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
 """Similarity to ``text`` of a key that is a misspelling of it, 0 to 1; and its characters."""
-_TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
+_OTHER_TEXT_KEYS = ("snippet", "passage", "body", "chunk", "document", "description")
 """Keys for the text of a document in other tools, for a hint."""
 
 
@@ -37,11 +39,11 @@ def to_candidates(
 ) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
-    The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
-    ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes are used.
-    Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well. A mapping
-    without a text is an error unless a method is shown other fields (``text_needed``). ``name`` is
-    that of the argument, for messages.
+    The text of a mapping or object is ``text``, ``page_content`` or ``content``, the id of an
+    object ``id``, ``node_id`` or ``doc_id``; the ``score`` and ``metadata`` (or ``meta``) are read.
+    If it has no metadata, its other attributes are used. Without a ``score``, ``originalScore`` is
+    the retrieval score; it is metadata as well. A mapping without a text is an error unless a
+    method is shown other fields (``text_needed``). ``name`` is that of the argument, for messages.
 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
@@ -75,7 +77,7 @@ def _hint_instead_of_list(values: object) -> str:
         return "; for a single text, give [text]"
     if not isinstance(values, Mapping):
         return ""
-    if any(key in values for key in _TEXT_ATTRIBUTES):
+    if any(key in values for key in TEXT_KEYS):
         return "; for a single one, give [candidate]"
     if values and all(isinstance(text, str) for text in values.values()):
         pairs = "for id, text in texts.items()"
@@ -180,7 +182,7 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     if isinstance(value, type):
         return None
     names = [field.name for field in fields(value)] if is_dataclass(value) else []
-    text = _first_attribute(value, _TEXT_ATTRIBUTES, str)
+    text = _first_attribute(value, TEXT_KEYS, str)
     if text is None:
         mapping = {name: getattr(value, name) for name in names}
         if "metadata" not in mapping and isinstance(mapping.get("meta"), Mapping):
@@ -189,7 +191,7 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     metadata = _metadata_of(value)
     return {
         "text": text,
-        "id": _first_attribute(value, ("id", "node_id")),
+        "id": _first_attribute(value, _ID_ATTRIBUTES),
         "score": _first_attribute(value, _SCORE_KEYS),
         "metadata": _other_attributes(value, names) if metadata is None else metadata,
     }
@@ -202,7 +204,9 @@ def _other_attributes(value: object, names: Sequence[str]) -> dict[str, Any]:
     """
     if not names:
         names = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    read = {*_TEXT_ATTRIBUTES, "id", "node_id", "score", "metadata", "meta"}
+    read = {*TEXT_KEYS, "score", "metadata", "meta"}
+    has_id = (name for name in _ID_ATTRIBUTES if getattr(value, name, None) is not None)
+    read |= {"id", *islice(has_id, 1)}
     return {name: getattr(value, name) for name in names if name not in read}
 
 
@@ -227,9 +231,11 @@ def _is_like_text(key: object) -> bool:
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
-    if "text" in mapping and "content" in mapping:
-        raise InputError(f"{where}: has both 'text' and 'content'; remove or rename one")
-    if text_needed and "text" not in mapping and "content" not in mapping:
+    keys = [key for key in TEXT_KEYS if key in mapping]
+    if len(keys) > 1:
+        both = " and ".join(map(repr, keys))
+        raise InputError(f"{where}: has both {both}; remove or rename one")
+    if text_needed and not keys:
         raise InputError(f"{where}: {_no_text_message(mapping)}")
     metadata = {} if mapping.get("metadata") is None else mapping["metadata"]
     _check_metadata(metadata, where)
@@ -245,7 +251,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     if identifier is not None and type(identifier) not in {str, int}:
         identifier = str(identifier)
     return Candidate(
-        text=mapping["text"] if "text" in mapping else mapping.get("content"),  # type: ignore[arg-type]
+        text=mapping[keys[0]] if keys else None,  # type: ignore[arg-type]
         id=identifier,
         score=stated_score(mapping),
         metadata={**extra, **metadata},
@@ -256,13 +262,13 @@ def _no_text_message(mapping: Mapping[str, Any]) -> str:
     """What is wrong with a mapping without a text, and a hint."""
     # A few short keys only: in a mapping with keys and values swapped, keys are passages.
     keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
-    similar = next((key for key in _TEXT_KEYS if isinstance(mapping.get(key), str)), None)
+    similar = next((key for key in _OTHER_TEXT_KEYS if isinstance(mapping.get(key), str)), None)
     example = f"[{similar}]" if similar else "[title, body]"
-    hint = f"set render.fields to show other fields instead, such as {example}"
+    hint = f"set render.fields to show other fields, such as {example}"
     misspelt = next(filter(_is_like_text, mapping), None)
-    if misspelt:
-        hint = f"did you mean 'text', not {misspelt!r}? Otherwise {hint}"
-    return f"has no 'text'; its keys are: {keys}; {hint}"
+    first = f"did you mean 'text', not {misspelt!r}? Otherwise" if misspelt else None
+    first = first or "name the text 'text', or"
+    return f"has no 'text'; its keys are: {keys}; {first} {hint}"
 
 
 def _check_metadata(metadata: object, where: str) -> None:
@@ -426,4 +432,4 @@ def comparable_id(identifier: Any) -> Any:
 
 def kind_of(value: object) -> str:
     """Name the type of a value without showing it: it may be a query or a passage."""
-    return "nothing" if value is None else with_article(type(value).__name__)
+    return "None" if value is None else with_article(type(value).__name__)

@@ -30,8 +30,11 @@ from secondpass.types import Report
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
 _traceback_logger = logging.getLogger("secondpass.diagnostics")
 
-_INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
-"""Issues of the candidates, which are not logged: they would recur with every query."""
+_INPUT_ISSUES = {
+    *("no_text", "field_missing", "original_missing", "original_out_of_range"),
+    "query_empty",
+}
+"""Issues of candidates and query, which are not logged: they would recur with every query."""
 
 _ONCE = {
     "instruction_not_used",

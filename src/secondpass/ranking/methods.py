@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError
 from secondpass.ranking.scoring import ScorerMethod, check_kind
-from secondpass.settings import Nested, definition, describe, hint_elsewhere, registry
+from secondpass.settings import (
+    Nested,
+    check_takes,
+    definition,
+    describe,
+    hint_elsewhere,
+    registry,
+)
 
 
-def to_method(value: object) -> Method:
-    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method."""
+def to_method(value: object, beside: Collection[str] = ()) -> Method:
+    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method.
+
+    ``beside`` are the settings that may stand beside its own, for hints.
+    """
     if isinstance(value, str):
         value = {"type": value}
     if isinstance(value, Mapping):
-        value = registry.build("methods", value, _hint)
+        value = registry.build("methods", value, _hint, beside)
     message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     has_method = hasattr(value, "judge") or hasattr(value, "score_pairs")
     if not has_method and (hint := hint_elsewhere(value)):
         raise ConfigurationError(f"{message}, not {describe(value)}{hint}")
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
-    if callable(getattr(value, "judge", None)):
+    if callable(judge := getattr(value, "judge", None)):
         _check_members(value)
+        check_takes(judge, "judge", "task")
         return value  # type: ignore[return-value]
-    if callable(getattr(value, "score_pairs", None)):
+    if callable(score_pairs := getattr(value, "score_pairs", None)):
+        check_takes(score_pairs, "score_pairs", "query", "documents")
         return ScorerMethod(value)  # type: ignore[arg-type]
     raise ConfigurationError(f"{message}, not {describe(value)}")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from time import time
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.candidates import MISSING
@@ -41,22 +41,43 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
-ONE_REQUEST = "a query and its candidates; name the others, as in top_k=3"
-REQUESTS = (
-    "a list of requests, [(query, candidates), …]; for one query, use rerank(query, candidates)"
+class Arguments(NamedTuple):
+    """The arguments of a call of rerankers beside its options, for messages.
+
+    Attributes:
+        by_position: what it takes without a name.
+        names: of all.
+    """
+
+    by_position: str
+    names: tuple[str, ...]
+
+
+ONE_REQUEST = Arguments(
+    "a query and its candidates; name the others, as in top_k=3",
+    ("query", "candidates", "context"),
 )
-"""What the calls of rerankers take without a name."""
+WITH_LISTENER = ONE_REQUEST._replace(names=(*ONE_REQUEST.names, "on_interim"))
+REQUESTS = Arguments(
+    "a list of requests, [(query, candidates), …]; for one query, use rerank(query, candidates)",
+    ("requests",),
+)
 
 
 def validate(
-    options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
+    options: Mapping[str, Any],
+    orders: Mapping[str, Ordering | None] | None = None,
+    arguments: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The options that are not None, converted to the types that a pass uses."""
-    known = list(CallOptions.__annotations__)
+    """The options that are not None, converted to the types that a pass uses.
+
+    ``arguments`` are the names of what else the call takes, for a hint.
+    """
     for name in options:
-        if name not in known:
+        if name not in CallOptions.__annotations__:
             from secondpass.settings import parameter_hints  # for errors only
 
+            known = [*CallOptions.__annotations__, *arguments]
             hint = parameter_hints.hint(name, known, in_call=True)
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
@@ -186,12 +207,15 @@ class PassSettings:
         )
 
     def override(
-        self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
+        self,
+        options: CallOptions,
+        orders: Mapping[str, Ordering | None] | None,
+        arguments: Sequence[str] = (),
     ) -> PassSettings:
-        """Validate the options and apply them to these settings."""
+        """Validate the options and apply them to these settings; see :func:`validate`."""
         if not options:
             return self
-        changes = validate(options, orders)
+        changes = validate(options, orders, arguments)
         if "floor" in changes:
             method, *fallbacks = self.stages
             try:
@@ -203,39 +227,25 @@ class PassSettings:
         return replace(self, **changes)
 
 
-def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[F], F]:
+def show_call_options(function: F) -> F:
     """Show the keywords of :class:`CallOptions` in ``help()`` of a function that takes them.
 
     They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
-
-    Args:
-        explained: the function whose docstring explains them; that part of it is appended.
     """
-
-    def shown(function: F) -> F:
-        signature = inspect.signature(function)
-        parameters = [
-            p
-            for p in signature.parameters.values()
-            if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
-        ]
-        parameters += [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=annotation.__forward_arg__,  # as written, like those of the function
-            )
-            for name, annotation in CallOptions.__annotations__.items()
-        ]
-        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        # With a default, a call with docs= reaches `validate`, which says what to write.
-        function.__defaults__ = (MISSING,)
-        if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
-            docs = inspect.cleandoc(explained.__doc__)
-            options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]
-            explanation = options.partition("\n\n")[0]
-            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\nOptions:\n{explanation}"
-        return function
-
-    return shown
+    signature = inspect.signature(function)
+    parameters = [
+        p for p in signature.parameters.values() if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
+    ]
+    parameters += [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=annotation.__forward_arg__,  # as written, like those of the function
+        )
+        for name, annotation in CallOptions.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    # With a default, a call with docs= reaches `validate`, which says what to write.
+    function.__defaults__ = (MISSING,)
+    return function

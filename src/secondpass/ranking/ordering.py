@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.candidates import as_candidate, field_value
 from secondpass.ranking.scoring import member
-from secondpass.settings import Nested, configurable, describe, registry, suggestion
+from secondpass.settings import Nested, check_takes, configurable, describe, registry, suggestion
 from secondpass.types import Ranked
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def to_ordering(
         if reason:
             raise ConfigurationError(f"cannot be read ({reason})")
     elif callable(value) and not isinstance(value, type):
+        check_takes(value, "the function", "items")
         return value
     else:
         raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")

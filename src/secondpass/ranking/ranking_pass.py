@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, get_args
 
@@ -24,6 +24,7 @@ from secondpass.ranking.observers import RankingOperation, Running, end, query_h
 from secondpass.ranking.options import PassSettings
 from secondpass.ranking.ordering import arranges
 from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about
+from secondpass.ranking.rendering import is_blank
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.ranking.scoring import ScorerMethod
 from secondpass.ranking.stages import Stage
@@ -100,6 +101,8 @@ class RankingPass:
                 scored, the ordering was not followed, or the model is doubtful.
         """
         settings = self.settings
+        if self.candidates and is_blank(self.query):
+            self._add_issue("query_empty", _QUERY_EMPTY)
         self._check_scores()
         self.kept = range(len(self.candidates))
         if settings.dedupe:
@@ -115,12 +118,15 @@ class RankingPass:
         result = (yield from self._judge()) if self._to_judge else None
         outcome = self._outcome(self.ledger.record_exception)
         ranking = yield from self._ranking(outcome, result)
-        sound = outcome.order_followed and not outcome.degraded_by
-        complete = sound and outcome.complete(self.renderable)
-        if settings.strict and not complete:
+        if settings.strict and not self._is_complete(outcome):
             raise RerankError(ranking) from self.ledger.take_error()
         self.ledger.take_error()
         return ranking
+
+    def _is_complete(self, outcome: Outcome) -> bool:
+        """Whether the outcome is what ``strict`` requires."""
+        sound = outcome.order_followed and not outcome.degraded_by
+        return sound and outcome.complete(self.renderable)
 
     def _check_scores(self) -> None:
         """Report the retrieval scores that cannot be read."""
@@ -304,12 +310,15 @@ class RankingPass:
         """The report of a ranking; ``stage`` gave its order, None if none did."""
         ledger = self.ledger
         degraded_by = self._degraded_by(outcome, stage)
+        issues = [*outcome.issues, *ledger.issues]
+        if ledger.error is not None and not self.settings.strict and not self._is_complete(outcome):
+            issues = [*map(_with_hint, issues)]
         return Report(
             status="degraded" if degraded_by else self._status(outcome, stage, as_is),
             degraded_by=degraded_by,
             method=stage.method.name if stage else None,
             score_kind=kind,
-            issues=(*outcome.issues, *ledger.issues),
+            issues=tuple(issues),
             usage=ledger.usage(),
             seconds=ledger.seconds,
             depth_asked=len(self._to_judge),
@@ -381,3 +390,15 @@ class RankingPass:
         self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
     ) -> None:
         self.issues.append(issue_about(self.candidates, code, message, positions, method))
+
+
+_QUERY_EMPTY = "the query has no visible character, so the scores say nothing about it"
+_RAISED = frozenset({"scorer_raised", "llm_raised", "method_failed", "order_failed"})
+"""Issues about an exception of the user's code, which the ledger keeps."""
+
+
+def _with_hint(issue: Issue) -> Issue:
+    """The issue, with how to see the exception if it is about one."""
+    if issue.code not in _RAISED:
+        return issue
+    return replace(issue, message=f"{issue.message}; strict=True shows the exception")

@@ -76,6 +76,9 @@ class Ranking(Sequence[Ranked]):
             kind = kind_of(index)
             message = f"give the place of an item, from 0, or a slice, not {kind}: ranking[0].text"
             raise TypeError(message) from None
+        except IndexError:
+            message = f"ranking[{index}]: there are {counted(len(self.items), 'item')}"
+            raise IndexError(message) from None
 
     def __len__(self) -> int:
         return len(self.items)

@@ -18,7 +18,7 @@ from secondpass.settings import (
     configurable,
     definition,
     from_mapping,
-    model_of,
+    parameters_of,
     registry,
 )
 from secondpass.types import ScoreKind
@@ -104,13 +104,15 @@ def beside(cls: type, value: object) -> Any:
     if isinstance(value, cls):
         return value
     own: dict[str, Any] = {}
+    names = list(parameters_of(cls))
     if isinstance(value, Mapping):
-        own = {key: value[key] for key in model_of(cls).model_fields if key in value}
+        own = {name: value[name] for name in names if name in value}
         rest = {key: item for key, item in value.items() if key not in own}
         if "method" in own:
             return from_mapping(cls, {**own, **rest})
         value = rest
-    return from_mapping(cls, {**own, "method": to_method(value)})
+    names.remove("method")
+    return from_mapping(cls, {**own, "method": to_method(value, names)})
 
 
 def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:

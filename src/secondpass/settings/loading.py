@@ -166,7 +166,11 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
     if not isinstance(config, str | PathLike):
         message = f"give a mapping or the path of a YAML file, not {describe(config)}"
         raise ConfigurationError(message + hint_elsewhere(config, is_method=False))
-    return construct(cls, read_yaml(Path(fspath(config))), fspath(config))
+    path = Path(fspath(config))
+    if ": " in str(path) and not path.is_file():  # YAML or JSON, and no path
+        instead = "give the path of a YAML file, or a mapping"
+        raise ConfigurationError(f"{describe(str(path))}: there is no such file; {instead}")
+    return construct(cls, read_yaml(path), str(path))
 
 
 def read(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 REQUIRED = "is required"
 """Message about a setting that is absent and has no default."""
+UNKNOWN_KEY = "unknown key"
+"""Message about a setting that does not exist, before its hint."""
 COMING_FROM = "https://github.com/secondpass/secondpass/blob/main/docs/coming-from.md"
 """The page with the names, parameters and objects of other packages, for hints about them."""
 _MAX_QUOTED = 60
@@ -24,9 +26,7 @@ _MAX_QUOTED = 60
 
 def describe(value: object) -> str:
     """What a value is: short plain values are quoted, others named by their type."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, str | int | float | bool):
         try:
             text = repr(value)
         except Exception:  # an integer of thousands of digits, or a foreign subclass
@@ -116,7 +116,7 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
         if isinstance(cause, ConfigurationError):
             problems.extend(problem.under(path) for problem in cause.problems)
         elif kind == "extra_forbidden":
-            problems.append(Problem(path, "unknown key" + hint(str(path[-1]))))
+            problems.append(Problem(path, UNKNOWN_KEY + hint(str(path[-1]))))
         elif kind == "missing":
             problems.append(Problem(path, REQUIRED))
         elif kind == "sequence_str":

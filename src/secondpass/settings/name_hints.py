@@ -7,7 +7,6 @@ begins with ``; ``.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
-from secondpass.settings import model_of, registry
+from secondpass.settings import model_of, registry, yaml_text
 from secondpass.settings.messages import COMING_FROM
 
 CONFIGURATION_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
@@ -32,8 +31,35 @@ _LANGUAGE_MODELS = {
 _LOCAL_MODEL = re.compile(r"(?:openai/)?gpt-oss|[\w.-]+:(?:e?[0-9][0-9.]*[bm][\w.-]*|latest)\Z")
 """Language models with open weights, such as those that Ollama serves: ``qwen3:8b``."""
 
-_OWN = "…"
-"""Stands for a value that the name does not tell."""
+OPEN = "…"
+"""Stands for a value that the user knows."""
+
+ANY_LLM: Mapping[str, str] = {"type": "openai", "model": OPEN}
+"""Stands for a language model that is not known."""
+
+_SAME_API: Mapping[str, Mapping[str, str]] = {
+    "ollama": {"base_url": "http://localhost:11434/v1"},
+    "vllm": {"base_url": "http://localhost:8000/v1"},
+    "llamacpp": {"base_url": "http://localhost:8080/v1"},
+    "lmstudio": {"base_url": "http://localhost:1234/v1"},
+    "azure": {"base_url": OPEN, "api_key_env": "AZURE_OPENAI_API_KEY"},
+    "deepseek": {"base_url": "https://api.deepseek.com", "api_key_env": "DEEPSEEK_API_KEY"},
+    "groq": {"base_url": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"},
+    "mistral": {"base_url": "https://api.mistral.ai/v1", "api_key_env": "MISTRAL_API_KEY"},
+    "openrouter": {
+        "base_url": "https://openrouter.ai/api/v1",
+        "api_key_env": "OPENROUTER_API_KEY",
+    },
+}
+"""Servers and services with OpenAI's API, without underscores -> settings beside ``model``."""
+
+_PROVIDERS = {
+    **dict.fromkeys(("gemini", "vertex", "vertexai", "googlegenai"), "google"),
+    "azureopenai": "azure",
+    **dict.fromkeys(("gpt", "chatgpt", "openailike"), "openai"),
+    "claude": "anthropic",
+}
+"""Providers of language models as other packages name them, without underscores -> name here."""
 
 _RERANK_MODELS = {
     **dict.fromkeys(("cohere/", "rerank-v", "rerank-english", "rerank-multilingual"), "cohere"),
@@ -59,9 +85,9 @@ _FLASHRANK_ONLY = frozenset(
     {"ms-marco-MultiBERT-L-12", "rank-T5-flan", "rank_zephyr_7b_v1_full", "miniReranker_arabic_v1"}
 )
 """Names of FlashRank whose files are in no form that can be read here."""
-_COLBERT = {"type": "late_interaction", "model": _OWN}
-_CROSS_ENCODER = {"type": "cross_encoder", "model": _OWN}
-_LISTWISE = {"type": "listwise", "llm": _OWN}
+_COLBERT = {"type": "late_interaction", "model": OPEN}
+_CROSS_ENCODER = {"type": "cross_encoder", "model": OPEN}
+_LISTWISE = {"type": "listwise", "llm": ANY_LLM}
 _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
     "colbert": _COLBERT,
     "pylate": _COLBERT,
@@ -72,9 +98,32 @@ _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
     "t5": {**_CROSS_ENCODER, "family": "monot5"},
     "rankgpt": _LISTWISE,
     "rankllm": _LISTWISE,
-    "text-embeddings-inference": {"type": "endpoint", "api": "tei", "base_url": _OWN},
+    "text-embeddings-inference": {"type": "endpoint", "api": "tei", "base_url": OPEN},
 }
 """Kind of reranker by its name in other packages -> method."""
+
+
+def llm_named(name: str) -> dict[str, str] | None:
+    """The settings of a language model, of its name or that of its provider; None if unknown."""
+    if (llm := language_model(name)) is not None:
+        return llm
+    plain = re.sub("[-_. ]", "", name.lower())
+    plain = _PROVIDERS.get(plain, plain)
+    if plain in registry.names("llms"):
+        return {"type": plain, "model": OPEN}
+    return {**ANY_LLM, **_SAME_API[plain]} if plain in _SAME_API else None
+
+
+def llm_hint(name: str) -> str:
+    """``; …`` what to write for a name that no provider of language models has."""
+    llm = llm_named(name)
+    if llm is None:
+        return ""
+    if "base_url" in llm:
+        return f"; {name} speaks OpenAI's API: {in_words(llm)}"
+    if llm["model"] != OPEN:
+        return f"; if it is a language model, use {in_words(llm)}"
+    return f"; did you mean {llm['type']!r}?"
 
 
 def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
@@ -102,10 +151,8 @@ def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
     what, method = found
     if as_options:
         return f"; {what}, use {in_options({'method': method})}"
-    python = _in_python(method, caller).replace(repr(_OWN), _OWN)
-    # JSON is also YAML.
-    in_yaml = method if isinstance(method, str) else json.dumps(method, ensure_ascii=False)
-    return f"; {what}, use {python}, or 'method: {in_yaml}' in a configuration"
+    python = _in_python(method, caller).replace(repr(OPEN), OPEN)
+    return f"; {what}, use {python}, or 'method: {in_yaml(method)}' in a configuration"
 
 
 _Meaning: TypeAlias = tuple[str, str | dict[str, Any]]
@@ -115,15 +162,14 @@ _Meaning: TypeAlias = tuple[str, str | dict[str, Any]]
 def _registered(name: str) -> _Meaning | None:
     """The meaning of a name of this package, or of a folder."""
     if name in registry.names("methods"):
-        settings = dict.fromkeys(required_settings(name), _OWN)
-        return "it is a method", {"type": name, **settings} if settings else name
+        return "it is a method", complete({"type": name}) if required_settings(name) else name
     if name in registry.names_in("rerank_apis"):
-        method = {"type": "endpoint", "api": name, "model": _OWN}
+        method = {"type": "endpoint", "api": name, "model": OPEN}
         if not _has_address(name):
-            method["base_url"] = _OWN
+            method["base_url"] = OPEN
         return "it is a rerank API", method
     if name in registry.names("llms"):
-        llm = {"type": name, "model": _OWN}
+        llm = {"type": name, "model": OPEN}
         return "it is a provider of language models", {"type": "graded", "llm": llm}
     if name and os.path.isdir(name):
         return "if it is a reranking model", {"type": "cross_encoder", "model": name}
@@ -193,6 +239,23 @@ def required_settings(method: str) -> list[str]:
     return required
 
 
+def complete(method: Mapping[str, Any]) -> dict[str, Any]:
+    """A method with its required settings, which are open unless it has them."""
+    required = dict.fromkeys(required_settings(method["type"]), OPEN)
+    whole: dict[str, Any] = {"type": method["type"], **required, **method}
+    return {**whole, "llm": dict(ANY_LLM)} if whole.get("llm") == OPEN else whole
+
+
+def in_words(config: Any) -> str:
+    """A configuration as Python writes it, with a bare ``…`` for an open value."""
+    return repr(config).replace(repr(OPEN), OPEN)
+
+
+def in_yaml(config: Any) -> str:
+    """A value in a configuration as YAML on one line, with a bare ``…`` for an open value."""
+    return config if isinstance(config, str) else yaml_text.write(config, on_one_line=True).strip()
+
+
 def in_options(config: Mapping[str, Any], path: str = "") -> str:
     """A configuration as options of the command."""
     options = []
@@ -200,7 +263,7 @@ def in_options(config: Mapping[str, Any], path: str = "") -> str:
         if isinstance(value, Mapping):
             options.append(in_options(value, f"{path}{key}."))
         else:
-            quoted = value if value == _OWN else shlex.quote(value)
+            quoted = value if value == OPEN else shlex.quote(value)
             options.append(f"--set {path}{key}={quoted}")
     return " ".join(options)
 
@@ -208,10 +271,10 @@ def in_options(config: Mapping[str, Any], path: str = "") -> str:
 def language_model(name: str) -> dict[str, str] | None:
     """The settings of a language model, as far as its name tells them."""
     if _LOCAL_MODEL.match(name):
-        return {"type": "openai", "model": name, "base_url": _OWN}
+        return {"type": "openai", "model": name, "base_url": OPEN}
     owner, _, model = name.partition("/")
     if owner == "azure" and model:
-        return {"type": "openai", "model": model, "base_url": _OWN}
+        return {"type": "openai", "model": model, "base_url": OPEN}
     return _by_beginning(name, "type", _LANGUAGE_MODELS)
 
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem, unchangeable
-from secondpass.settings import describe, environment, model_of, parameter_hints, registry
+from secondpass.settings import (
+    describe,
+    environment,
+    model_of,
+    name_hints,
+    parameter_hints,
+    registry,
+)
 from secondpass.settings.environment import Unfilled, value_at
 from secondpass.settings.signature import changed, is_configurable
 
@@ -119,7 +126,7 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
         elif (
             other := parameter_hints.of_methods(override.places[0].rpartition(".")[2])
         ) is not None:
-            message += f"; one that has it is {parameter_hints.in_words(other)}"
+            message += f"; one that has it is {name_hints.in_words(other)}"
     raise ConfigurationError(message)
 
 

@@ -5,20 +5,16 @@ The reranker, the command and the adapters give hints from this one table, each 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
 from secondpass.settings import registry
 from secondpass.settings.messages import COMING_FROM, did_you_mean, suggestion
-from secondpass.settings.name_hints import required_settings
+from secondpass.settings.name_hints import ANY_LLM, OPEN, complete, in_words, in_yaml
 from secondpass.settings.signature import model_of, parameters_of
 
 Config: TypeAlias = Mapping[str, Any]
-
-OPEN = "…"
-"""Stands for a value that the user knows."""
 
 _BATCH_SIZE = ("method.batch_size", "method.window")
 _KEY_ENV = ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
@@ -72,7 +68,7 @@ _SYNONYMS = {
     **dict.fromkeys(("activationfct", "activationfn", "activationfunction"), "activation"),
     "defaultactivationfunction": "activation",
     "raiseonerror": "strict",
-    **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
+    **dict.fromkeys(("modelname", "modelid", "modelnameorpath", "name"), "model"),
     **dict.fromkeys(("rerankmodel", "rerankmodelname", "rerankmodelarn"), "model"),
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
     "metadataseparator": "separator",
@@ -148,14 +144,18 @@ _IN_CALLS: Mapping[str, str] = {
 """Keywords of the calls of rerankers in other packages -> what to do instead."""
 
 
+_IN_SETTINGS: Mapping[str, str] = {
+    **dict.fromkeys(("weight", "alpha"), "original"),
+    **dict.fromkeys(("in", "prompt"), "input"),
+    **dict.fromkeys(("out", "completion"), "output"),
+    **dict.fromkeys(("threshold", "value", "min"), "at"),
+}
+"""Names that are assumed for settings of a blend, prices or a threshold -> the setting."""
+
+
 def synonym(name: str) -> str:
     """The name in `PATHS` that a name of another package stands for; empty if there is none."""
     return name if name in PATHS else _SYNONYMS.get(name.replace("_", ""), "")
-
-
-def in_words(config: Any) -> str:
-    """A configuration as Python writes it, with a bare ``…`` for an open value."""
-    return repr(config).replace(repr(OPEN), OPEN)
 
 
 def place_of(method: object, name: str) -> str | None:
@@ -172,7 +172,9 @@ def place_of(method: object, name: str) -> str | None:
             return None
         if name in fields:
             return f"{path}.{name}"
-        path, settings = f"{path}.llm", settings.get("llm")
+        if "llm" not in fields:
+            return None
+        path, settings = f"{path}.llm", settings.get("llm", ANY_LLM)
     return None
 
 
@@ -188,8 +190,9 @@ def of_methods(name: str, method: object = None) -> Config | None:
             return {"method": _with_setting(method, path.split(".")[1:])}
     for setting in names:
         for kind in ("cross_encoder", "endpoint", *registry.names("methods")):
-            if place_of(kind, setting) is not None:
-                return {"method": _with_setting(kind, [setting])}
+            path = place_of(kind, setting)
+            if path is not None:
+                return {"method": _with_setting(kind, path.split(".")[1:])}
     return None
 
 
@@ -206,17 +209,12 @@ def _names_in_methods(name: str) -> Iterator[str]:
 
 def _with_setting(method: Any, path: list[str]) -> dict[str, Any]:
     """A method by its type alone, with one setting more, of itself or of its language model."""
-    kind = method if isinstance(method, str) else method["type"]
+    settings: Config = {"type": method} if isinstance(method, str) else method
     if len(path) == 1:
-        return {"type": kind, path[0]: OPEN}
-    llm = {"type": method["llm"]["type"], "model": OPEN, path[1]: OPEN}
-    return {"type": kind, "llm": llm}
-
-
-def complete(method: Config) -> dict[str, Any]:
-    """A method with its required settings, which are open unless it has them."""
-    required = dict.fromkeys(required_settings(method["type"]), OPEN)
-    return {"type": method["type"], **required, **method}
+        return {"type": settings["type"], path[0]: OPEN}
+    provider: Config = settings.get("llm", ANY_LLM)
+    llm = {"type": provider["type"], "model": OPEN, path[1]: OPEN}
+    return {"type": settings["type"], "llm": llm}
 
 
 def configured(name: str, known: Collection[str], method: object = None) -> str | Config | None:
@@ -264,12 +262,12 @@ def hint(name: str, known: Collection[str], method: object = None, *, in_call: b
 
     Args:
         name: of the setting, or of the keyword of a call.
-        known: the settings of rerankers, or the options of their calls.
+        known: the settings of rerankers, or the keywords of one of their calls.
         method: the configured one.
         in_call: whether it is a keyword of a call.
     """
-    if in_call and name in CANDIDATES:
-        return f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
+    if in_call and (argument := _argument(name, known)):
+        return argument
     what = (in_call and _IN_CALLS.get(name)) or configured(name, known, method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
@@ -281,8 +279,23 @@ def hint(name: str, known: Collection[str], method: object = None, *, in_call: b
         return f"; did you mean {near!r}{also(name, what)}?"
     if not in_call:
         return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
-    python = f"{key}={in_words(value)}" if key != "method" else in_words(complete(value))
-    return f"; it is a setting of the reranker: Reranker({python}){elsewhere}"
+    if value == OPEN:
+        is_changeable = key not in {"method", "fallback"}
+        use = f"use reranker.changed({key}=…).rerank(…)" if is_changeable else "create another one"
+    elif key == "method":
+        use = f"Reranker({in_words(complete(value))})"
+    else:
+        use = f"Reranker({key}={in_words(value)})"
+    return f"; it is a setting of the reranker: {use}{elsewhere}"
+
+
+def _argument(name: str, known: Collection[str]) -> str:
+    """``; …`` if a keyword of a call stands for its candidates or its requests; else empty."""
+    if "requests" in known and name in {*CANDIDATES, "candidates", "query", "request"}:
+        return "; did you mean 'requests'? They are [(query, candidates), …]"
+    if "candidates" in known and name in CANDIDATES:
+        return f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
+    return ""
 
 
 def _near(what: Config, known: Collection[str]) -> str | None:
@@ -300,41 +313,47 @@ def _elsewhere(key: str, value: Any, method: object) -> str:
     elif key != "method":
         owner, python = f"of {key!r}", f"{key}={in_words(value)}"
     else:
+        llm = value.get("llm", OPEN)  # a mapping with the setting, if that is one of the model
         value = complete(value)
         kind = method.get("type") if isinstance(method, Mapping) else method
         is_other = isinstance(kind, str) and kind != value["type"]
-        owner = f"of the method {value['type']!r}, not of {kind!r}" if is_other else "of the method"
+        owner = "of the method" if llm == OPEN else "of 'llm'"
+        if is_other:
+            owner = f"of the method {value['type']!r}, not of {kind!r}"
         python = f"Reranker({in_words(value)})"
-    in_yaml = OPEN if value == OPEN else json.dumps(value, ensure_ascii=False)  # also YAML
-    return f"{owner}: use {python}, or '{key}: {in_yaml}' in a configuration"
+    return f"{owner}: use {python}, or '{key}: {in_yaml(value)}' in a configuration"
 
 
-def key_hint(name: str, cls: type, settings: Mapping[str, Any]) -> str:
+def key_hint(
+    name: str, cls: type, settings: Mapping[str, Any], beside: Collection[str] = ()
+) -> str:
     """``; …`` for a setting that a configurable class does not have.
 
     Args:
         name: of the setting.
         cls: the class: a reranker, a method, a language model, a section such as ``limits``, …
         settings: all that it was given.
+        beside: further settings that may stand beside those of the class, as in a cascade.
     """
     whole, sections = registry.reranker()
-    known = parameters_of(cls)
+    known = [*parameters_of(cls), *beside]
     if cls is whole:
         return hint(name, known, settings.get("method"))
     kind = registry.name_of("methods", cls)
     inside = next((key for key, value in sections.items() if value is cls), None)
     if inside is None and (kind or registry.name_of("llms", cls)):
         inside = "method"
-    similar = did_you_mean(name, [*known])
+    similar = did_you_mean(name, known)
     if inside is None or (similar and not synonym(name) and name not in INSTEAD):
-        return similar or suggestion(name, [*known])
-    if there := _within(name, inside, known):
+        similar = similar or did_you_mean(_IN_SETTINGS.get(name, ""), known)
+        return similar or suggestion(name, known)
+    if there := _within(name, inside, known) or _beside(name, beside):
         return there
-    what = configured(name, parameters_of(whole), kind)
+    what = configured(name, parameters_of(whole), kind and {"type": kind, **settings})
     if isinstance(what, str):
         return f"; {what}"
     if what is None:
-        return suggestion(name, [*known], leads_to_page=True)
+        return suggestion(name, known, leads_to_page=True)
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, kind)}"
 
@@ -348,6 +367,13 @@ def _within(name: str, inside: str, known: Collection[str]) -> str:
                 return f"; did you mean {setting!r}{also(name, {outer: instead})}?"
             return f"; write {in_words(instead)[1:-1]}"
     return ""
+
+
+def _beside(name: str, beside: Collection[str]) -> str:
+    """``; …`` if a setting that stands beside those of a method is meant; else empty."""
+    meant = synonym(name)
+    names = (meant, "depth") if meant == "top_k" else (meant,)  # a stage passes on as many
+    return next((f"; did you mean {each!r}?" for each in names if each in beside), "")
 
 
 def _places(name: str) -> Iterator[tuple[str, str, Any]]:

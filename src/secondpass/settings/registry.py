@@ -9,7 +9,7 @@ points of the group ``secondpass.methods``, ``secondpass.llms``, ``secondpass.te
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -128,9 +128,14 @@ def name_of(family: Family, cls: type) -> str | None:
 
 
 def build(
-    family: Family, settings: Mapping[str, Any], hint: Callable[[str], str] | None = None
+    family: Family,
+    settings: Mapping[str, Any],
+    hint: Callable[[str], str] | None = None,
+    beside: Collection[str] = (),
 ) -> Any:
-    """Construct the object that a mapping with a ``type`` describes; ``hint`` as for :func:`kind`.
+    """Construct the object that a mapping with a ``type`` describes.
+
+    ``hint`` is as for :func:`kind`, and ``beside`` as for :func:`from_mapping`.
 
     Raises:
         ConfigurationError: the type is missing or unknown, or its settings are wrong.
@@ -149,7 +154,7 @@ def build(
         raise ConfigurationError([Problem(("type",), message)])
     if not isinstance(name, str):
         raise ConfigurationError([Problem(("type",), f"must be a name, not {describe(name)}")])
-    return from_mapping(kind(family, name, hint), rest)
+    return from_mapping(kind(family, name, hint), rest, beside)
 
 
 def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:

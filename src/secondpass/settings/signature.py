@@ -8,7 +8,8 @@ A configurable class states its settings once, as the typed parameters of its co
             self.k1 = k1
 
 Validation, the YAML form and the JSON Schema are derived from that signature. Each parameter must
-be stored as an attribute of the same name. Once the object is constructed, these attributes cannot
+be stored as an attribute of the same name. A ConfigurationError of the constructor may begin with
+the name of a setting and a colon. Once the object is constructed, these attributes cannot
 be changed: nothing would check the values, and calls that run share the object.
 
 Constraints such as ``Ge`` are those of annotated_types; with postponed annotations a module may
@@ -21,14 +22,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
-from secondpass.settings.messages import REQUIRED, describe, problems_of, suggestion
+from secondpass.settings.messages import (
+    REQUIRED,
+    UNKNOWN_KEY,
+    describe,
+    problems_of,
+    suggestion,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, GetCoreSchemaHandler
@@ -77,13 +85,23 @@ def configurable(cls: C) -> C:
         try:
             construct(self, **validated(cls, {**positional, **kwargs}))
         except ConfigurationError as error:
-            raise ConfigurationError(error.problems, cls.__name__) from None
+            problems = [_with_path(problem, settings) for problem in error.problems]
+            raise ConfigurationError(problems, cls.__name__) from None
         if fixes_settings:
             _attributes(self)[_FIXED] = settings | _attributes(self).get(_FIXED, frozenset())
 
     cls.__init__ = show_types(checked)  # type: ignore[misc]
     _configurable.add(cls)
     return cls
+
+
+def _with_path(problem: Problem, settings: Collection[str]) -> Problem:
+    """The problem with its path, of a constructor that writes it before a colon in the message."""
+    found = re.match(r"(\w+)((?:\[\d+\]|\.\w+)*): ", problem.message)
+    if problem.path or found is None or found[1] not in settings:
+        return problem
+    path = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", found[0])]
+    return Problem(path, problem.message[found.end() :])
 
 
 _FIXED = "_fixed_settings"
@@ -143,6 +161,28 @@ def without_constraints(annotation: Any) -> Any:
             break
     bare = annotation[:start] + annotation[inside:first_comma] + annotation[end + 1 :]
     return without_constraints(bare)
+
+
+def check_takes(function: Any, what: str, *names: str, keywords: Collection[str] = ()) -> None:
+    """Check that a function of the user takes the arguments that it will be called with.
+
+    Args:
+        function: the function. One whose signature is not known, such as of C, passes.
+        what: its name, for the message.
+        names: of what it gets by position, for the message.
+        keywords: the names that it gets by keyword.
+
+    Raises:
+        ConfigurationError: it does not take them.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*names, **dict.fromkeys(keywords))
+    except TypeError:
+        raise ConfigurationError(f"{what} must take ({', '.join(names)})") from None
 
 
 def is_configurable(value: object) -> bool:
@@ -241,14 +281,26 @@ def _names_of_bases(cls: type) -> dict[str, Any]:
     return names
 
 
-def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
-    """Construct ``cls`` from a mapping; an error does not name the class."""
+def from_mapping(cls: type, settings: Mapping[Any, Any], beside: Collection[str] = ()) -> Any:
+    """Construct ``cls`` from a mapping; an error does not name the class.
+
+    ``beside`` are the settings that the place of the mapping adds to those of ``cls``, for hints.
+    """
     if wrong := [key for key in settings if not isinstance(key, str)]:
         raise ConfigurationError(f"keys must be words, not {describe(wrong[0])}")
     try:
         return cls(**settings)
     except ConfigurationError as error:
-        raise ConfigurationError(error.problems) from None
+        problems = error.problems
+    if beside:
+        unknown = {(name,) for name in settings.keys() - parameters_of(cls).keys()}
+        problems = tuple(
+            Problem(problem.path, UNKNOWN_KEY + _hint(cls, settings, str(problem.path[0]), beside))
+            if problem.path in unknown
+            else problem
+            for problem in problems
+        )
+    raise ConfigurationError(problems)
 
 
 def changed(instance: T, **settings: Any) -> T:
@@ -267,17 +319,20 @@ def _with_example(cls: type, problem: Problem) -> Problem:
     return Problem(problem.path, f"{REQUIRED}, such as {example!r}")
 
 
-def _hint(cls: type, settings: Mapping[str, Any], name: str) -> str:
-    """A hint for a setting that ``cls`` does not have."""
+def _hint(cls: type, settings: Mapping[str, Any], name: str, beside: Collection[str] = ()) -> str:
+    """A hint for a setting that ``cls`` does not have; ``beside`` as for :func:`from_mapping`."""
     if name == "preset":
         return "; a preset can be named only at the top of a configuration"
     if _key_hints:
-        return _key_hints[-1](name, cls, settings)
-    return suggestion(name, [*parameters_of(cls)])
+        return _key_hints[-1](name, cls, settings, beside)
+    return suggestion(name, [*parameters_of(cls), *beside])
 
 
-KeyHint: TypeAlias = Callable[[str, type, Mapping[str, Any]], str]
-"""Returns ``; …`` for an unknown setting, of its name, the class and all settings that it got."""
+KeyHint: TypeAlias = Callable[[str, type, Mapping[str, Any], Collection[str]], str]
+"""Returns ``; …`` for an unknown setting.
+
+Of its name, the class, all settings that it got, and those that may stand beside them.
+"""
 
 _key_hints: list[KeyHint] = []
 

@@ -119,22 +119,28 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise NotYAMLError(f"cannot be read: {reason}") from None
     value = parse(text)
     if not isinstance(value, dict):
-        raise NotYAMLError(f"must hold a mapping, not {describe(value)}")
+        kind = "nothing" if value is None else describe(value)
+        raise NotYAMLError(f"must hold a mapping, not {kind}")
     return value
 
 
-def write(value: Any) -> str:
+def write(value: Any, *, on_one_line: bool = False) -> str:
     """The YAML of a value, in the order of its keys. :func:`parse` returns an equal value.
+
+    ``on_one_line`` is for lists and mappings.
 
     Raises:
         NotYAMLError: it holds an object that YAML cannot represent.
     """
     import yaml
 
+    form: dict[str, Any] = {"Dumper": _dumper(), "sort_keys": False}
+    if on_one_line:
+        form |= {"default_flow_style": True, "width": math.inf}
     try:
-        text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True)
+        text: str = yaml.dump(value, allow_unicode=True, **form)
         if any(separator in text for separator in _SEPARATORS):
-            text = yaml.dump(value, Dumper=_dumper(), sort_keys=False)
+            text = yaml.dump(value, **form)
     except yaml.YAMLError:
         message = "has an object that cannot be written as YAML; give plain values"
         raise NotYAMLError(message) from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from secondpass.asking.batches import ask_in_halves, repairing
 from secondpass.asking.life_cycle import call_if_present
 from secondpass.effects import Ask, Call, Plan
 from secondpass.errors import MethodError
+from secondpass.llms import EXAMPLE
 from secondpass.prompts.replies.base import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.questions import LLM, Answer, Question, Service
@@ -62,6 +64,8 @@ class LLMStrategy:
 
     llm: LLM
     prompt: Prompting
+
+    _EXAMPLES = MappingProxyType({"llm": EXAMPLE})
 
     @property
     def name(self) -> str:

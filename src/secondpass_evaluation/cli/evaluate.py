@@ -53,6 +53,7 @@ from secondpass_evaluation.cli.suite_options import (
     stage_names,
 )
 from secondpass_evaluation.environment import masked
+from secondpass_evaluation.report.verdict import without_figures
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
@@ -78,7 +79,8 @@ def evaluate(
             "--preset",
             "-p",
             metavar="NAME",
-            help="Preset to measure. Repeatable.",
+            help="Preset to measure. Repeatable. Without a preset, a file and a model, the "
+            "searches alone are measured.",
             autocompletion=complete_preset,
         ),
     ] = None,
@@ -290,10 +292,9 @@ def _print_results(
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
     if as_json or not on_terminal(sys.stdout):  # where the report does not stand beside it
-        for result in comparison.not_run:
-            warn(f"{result.name} is not run: {result.reason}")
-        for result in comparison.not_measured:
-            warn(f"{result.name} is not measured: {result.reason}")
+        for stages in (True, False):
+            for sentence in without_figures(comparison, stages=stages):
+                warn(sentence.removesuffix("."))
     if as_json:
         print_json(comparison.to_dict())
     else:

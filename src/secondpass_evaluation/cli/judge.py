@@ -44,6 +44,7 @@ from secondpass_evaluation.cli.suite_options import (
     VectorOptions,
     configurations,
     is_interrupted,
+    report_reused,
     reranker_specs,
     stage_names,
 )
@@ -280,8 +281,7 @@ def folder_journal(
             if len(journal):
                 info(f"what is finished is in {path}; continue with --resume")
             raise
-        if journal.reused:
-            info(f"{journal.reused:,} finished rankings were read from {path}")
+        report_reused(journal)
 
 
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:

@@ -10,7 +10,7 @@ from secondpass.asking.dispatch import validated
 from secondpass.questions import Completion
 
 INVALID = {
-    "bytes": (b"yes", "the model returned a bytes, not a Completion"),
+    "bytes": (b"yes", "the model returned bytes, not a Completion"),
     "nothing": (None, "the model returned a NoneType, not a Completion"),
     "no string": (Completion(5), "the text of the reply is an int, not a string"),
 }

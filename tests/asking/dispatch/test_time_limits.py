@@ -93,7 +93,7 @@ def test_unanswered_questions_keep_their_issues(monkeypatch):
     assert [issue.code for issue in answer.troubles] == ["parameter_refused"]
 
 
-KEPT = "the deadline, less the time kept for other methods, passed before this was"
+KEPT = "the deadline of 1000 s, of which 200 s are kept for other methods, passed before this was"
 
 
 @pytest.mark.parametrize("asked", [False, True])
