@@ -312,7 +312,7 @@ def monitored(folder: Path | None) -> Iterator[None]:
         return
     from secondpass.monitoring import Monitor
 
-    with new_folder(folder):
+    with new_folder(None if folder.exists() else folder):  # else Monitor says what is wrong
         try:
             monitor = Monitor(folder)
         except InputError as error:
