@@ -205,7 +205,7 @@ def test_options_of_later_calls():
 
 @pytest.mark.parametrize("values", [None, 7, "text", b"x", {"a": 1}, (1, 2)])
 def test_no_list(values):
-    with pytest.raises(InputError, match=r"^pairs: give a list of tuples, not (nothing|an? )"):
+    with pytest.raises(InputError, match=r"^pairs: give a list of tuples, not (None|bytes|an? )"):
         checked_list(values, tuple, "pairs", "tuples")
 
 

@@ -227,7 +227,7 @@ def test_a_misspelt_parameter_gets_the_nearest_one(adapter: Any) -> None:
 @needs("parameters")
 def test_without_a_language_model_the_message_names_the_parameter(adapter: Any) -> None:
     own = adapter.names["llm"]
-    with pytest.raises(ConfigurationError, match=rf"method\.llm: is required; .*{own}="):
+    with pytest.raises(ConfigurationError, match=rf"method\.llm: is required, .*{own}="):
         adapter.make({"method": "graded"})
 
 

@@ -18,6 +18,9 @@ FOREIGN = [
 ]
 
 
+SHOWN = "strict=True shows the exception"
+
+
 def check_private(ranking, records):
     (record,) = records
     for text in [record.getMessage(), repr(ranking), repr(ranking.report.to_dict())]:
@@ -32,7 +35,10 @@ def test_foreign_errors_show_only_their_class(error, asynchronous, caplog):
 
     ranking = ranked_by(Reranker(Graded(function)), asynchronous, ["wombats burrow"])
     (issue,) = ranking.report.issues
-    assert (issue.code, issue.message) == ("llm_raised", f"the model raised {type(error).__name__}")
+    assert (issue.code, issue.message) == (
+        "llm_raised",
+        f"the model raised {type(error).__name__}; {SHOWN}",
+    )
     check_private(ranking, caplog.records)
 
 
