@@ -77,7 +77,7 @@ cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens t
   use_record
 cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  monitored new_folder note_new_stores overridden parse_order problems_of_settings with_depth
+  monitored new_folder note_new_stores overridden parse_order with_depth
 cli.progress: progress_bars
 cli.rankings: EXPLANATION_INDENT explained left_out_lines report_unexplained
 cli.rerank_input: read_context

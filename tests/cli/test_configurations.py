@@ -149,7 +149,11 @@ def test_what_is_wrong_in_set_is_named_so(secondpass, write, settings, message):
     of_preset = "{file}" not in message and "top_k" not in message
     chosen = ["-p", "lexical"] if of_preset else ["-c", file]
     commands = [["rerank", write("in.jsonl", requests(1)), *chosen]]
+    commands += [["plan", *chosen], ["pack", commands[0][1], *chosen]]
     commands.append(["query", "x", "--corpus", file, "--lexical", "--rerank", *chosen])
+    if of_preset:
+        message = message.removeprefix("secondpass: ")
+        commands += [["config", "show", *chosen], ["serve", *chosen]]
     for command in commands:
         told = secondpass(*command, *options)
         assert told.code == 1

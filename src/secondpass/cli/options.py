@@ -20,7 +20,7 @@ import typer
 from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load, preset, read_yaml
-from secondpass.errors import ConfigurationError, InputError, Problem
+from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry, suggestion, yaml_text
@@ -198,15 +198,13 @@ class RerankerOptions:
 
     @contextmanager
     def naming_file(self) -> Iterator[None]:
-        """Errors about the configuration name its file, or ``--set``."""
+        """Errors about the configuration name its file."""
         try:
             yield
         except ConfigurationError as error:
-            if error.about != "configuration":
+            if error.about != "configuration" or self.config is None:
                 raise
-            problems, all_set = problems_of_settings(error, self.settings)
-            about = "" if all_set else str(self.config or error.about)
-            raise ConfigurationError(problems, about) from error.__cause__
+            raise ConfigurationError(error.problems, str(self.config)) from error.__cause__
 
 
 @dataclass(frozen=True)
@@ -294,7 +292,7 @@ def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] |
 @contextmanager
 def new_folder(path: Path | None) -> Iterator[None]:
     """Create a folder for output, and remove it again if an error leaves it empty."""
-    if path is None or path.exists():
+    if path is None or path.is_dir():
         yield
         return
     path.mkdir(parents=True, exist_ok=True)
@@ -314,29 +312,13 @@ def monitored(folder: Path | None) -> Iterator[None]:
         return
     from secondpass.monitoring import Monitor
 
-    with new_folder(folder):
+    with new_folder(None if folder.exists() else folder):  # else Monitor says what is wrong
         try:
             monitor = Monitor(folder)
         except InputError as error:
             fail(f"--monitor: {str(error).removeprefix('folder: ')}")
         with monitor:
             yield
-
-
-def problems_of_settings(
-    error: ConfigurationError, settings: Sequence[str] | None
-) -> tuple[list[Problem], bool]:
-    """The problems, which name ``--set`` if it has caused them, and whether it has caused all.
-
-    The value of ``--set`` is not named: it may be a key.
-    """
-    keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings or ()]
-    problems, all_set = [], True
-    for problem in error.problems:
-        is_set = any(problem.path[: len(key)] == key for key in keys)
-        problems.append(Problem((), f"--set {problem}") if is_set else problem)
-        all_set &= is_set
-    return problems, all_set
 
 
 _DEFAULT_DEPTH = 50
@@ -396,14 +378,19 @@ def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
 
 
 def note_new_stores(*configs: Mapping[str, Any]) -> None:
-    """Print which stores of passages do not exist yet: their paths may be misspelt."""
+    """Print which stores of passages do not exist yet: their paths may be misspelt.
+
+    The configurations need not be valid.
+    """
     paths: dict[str, None] = {}
     for config in configs:
-        waiting = [config.get("method"), *(config.get("fallback") or ())]
+        waiting = [config.get("method"), config.get("fallback")]
         while waiting:
             method = waiting.pop()
-            if isinstance(method, Mapping):
-                waiting += [method.get("method"), *(method.get("stages") or ())]
+            if isinstance(method, list):
+                waiting += method
+            elif isinstance(method, Mapping):
+                waiting += [method.get("method"), method.get("stages")]
                 store = method.get("store")
                 path = store.get("path") if isinstance(store, Mapping) else store
                 if isinstance(path, str) and not Path(path).exists():

@@ -176,7 +176,7 @@ def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator
         yield reranker
         return
     answers = ResponseCache.of_run(answers_of(path))
-    if not resume:
+    if not resume and answers_of(path).exists():  # else an error would name it, not the output
         answers.delete()
     with reranker.storing_answers(answers) as storing:
         yield storing

@@ -33,7 +33,7 @@ from secondpass.cli.console import (
     on_terminal,
     warn,
 )
-from secondpass.errors import SecondPassError
+from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import describe, parameter_hints, parameters_of
 from secondpass.settings.messages import did_you_mean, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
@@ -278,7 +278,8 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
         except (KeyboardInterrupt, Exception) as error:
             # A library may convert KeyboardInterrupt to another exception.
             if isinstance(error, Exception) and not _interrupts:
-                _report(error)
+                settings: Any = kwargs.get("settings")  # of --set
+                _report(naming_settings(error, settings or ()))
             can_resume = "resume" in kwargs and kwargs.get("output")
             fail("stopped; continue with --resume" if can_resume else "stopped", _stopped_code())
 
@@ -302,6 +303,23 @@ def _reason(error: OSError) -> str | None:
     if folder and not os.path.exists(folder):
         return "its folder does not exist"
     return "there is no such file or folder"
+
+
+def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
+    """An error about a configuration, whose problems name ``--set`` if it has caused them.
+
+    The value of ``--set`` is not named: it may be a key.
+    """
+    if not settings or not isinstance(error, ConfigurationError):
+        return error
+    keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings]
+    set_ones = [any(it.path[: len(key)] == key for key in keys) for it in error.problems]
+    problems = [
+        Problem((), f"--set {problem}") if is_set else problem
+        for problem, is_set in zip(error.problems, set_ones, strict=True)
+    ]
+    about = "" if error.about == "configuration" and all(set_ones) else error.about
+    return ConfigurationError(problems, about)
 
 
 def _report(error: Exception) -> NoReturn:

@@ -26,7 +26,7 @@ from secondpass.cli.console import (
     result_console,
     write,
 )
-from secondpass.cli.options import AsJson, configuration, problems_of_settings, with_depth
+from secondpass.cli.options import AsJson, configuration, with_depth
 from secondpass.config import preset_names, resolve
 from secondpass.settings import counted
 from secondpass.types import Progress
@@ -387,13 +387,12 @@ def configurations(
         else:
             config = configuration(spec, None, settings)
         configs[name] = with_depth(config, top_n)
-        place = name if isinstance(spec, Mapping) else str(spec)
-        check_reranker(configs[name], place, settings)
+        check_reranker(configs[name], name if isinstance(spec, Mapping) else str(spec))
     return configs
 
 
-def check_reranker(spec: Any, place: str, settings: Sequence[str] | None = None) -> None:
-    """Check a configuration, with the settings of ``--set``, before anything is searched.
+def check_reranker(spec: Any, place: str) -> None:
+    """Check a configuration before anything is searched.
 
     Raises:
         ConfigurationError: it is wrong, with the place in the message.
@@ -403,8 +402,7 @@ def check_reranker(spec: Any, place: str, settings: Sequence[str] | None = None)
     except (MissingExtraError, ModelLoadError):
         pass  # the results say that it is not run
     except ConfigurationError as error:
-        problems, _ = problems_of_settings(error, settings)
-        raise ConfigurationError(problems, place) from None
+        raise ConfigurationError(error.problems, place) from None
 
 
 def _preset_or_path(value: str) -> str | Path:

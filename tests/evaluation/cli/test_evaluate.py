@@ -62,7 +62,7 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--preset", "lexcal"], 1, "no preset is named 'lexcal'; did you mean 'lexical'"),
         (["suite", "--config", "gone.yaml"], 1, "gone.yaml: there is no such file"),
         (["suite", "--config", "wrong.yaml"], 1, "wrong.yaml: dept: unknown key"),
-        (["suite", "--rerank-model", "org/m", "--set", "dept=3"], 1, "rerank: dept: unknown key"),
+        (["suite", "--rerank-model", "org/m", "--set", "dept=3"], 1, "rerank: --set dept: unknown"),
         (["suite", "--compare", "=lexical"], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--compare", "name="], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),

@@ -134,3 +134,18 @@ def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
         assert again.code == 0
         assert f"30 finished rankings were read from {rankings}" in again.flat
         assert rankings.read_bytes() == kept
+
+
+def test_a_store_that_is_new_is_named(secondpass, last, write, tmp_path):
+    """Also by the other commands that name configurations in their own way."""
+    store = tmp_path / "new.store"
+    config = write("stored.yaml", f"method: {{type: embedded, store: '{store}'}}\n")
+    line = f"{store} is a new, empty store; `secondpass store DOCS --into {store}` fills it"
+    for command in (
+        ["tune", last, "--try", config, "--depths", 2],
+        ["eval", last, "--config", config, "--limit", 1],
+        ["calibrate", last, "--config", config, "--limit", 9],
+    ):
+        told = secondpass(*command)
+        assert (told.code, told.flat.count(line)) == (0, 1), told.err
+        store.unlink()
