@@ -53,6 +53,14 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say what installs the packages that failed tests did not find."""
+    stats = terminalreporter.stats
+    failed = [*stats.get("failed", ()), *stats.get("error", ())]
+    if any("MissingExtraError" in report.longreprtext for report in failed):
+        terminalreporter.write_line("Packages are missing: `make venv` installs all for the tests.")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc):
     """Create no items for `long` rows that would only be deselected, as most rows of matrices are.

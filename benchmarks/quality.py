@@ -169,10 +169,25 @@ def add_data(parser: argparse.ArgumentParser, collection: str = "") -> None:
     parser.add_argument("--data", type=Path, default=folder, help=text)
 
 
+NO_COLLECTIONS = (
+    "No collections in {}. A collection is a folder in BEIR's format (corpus.jsonl, queries.jsonl, "
+    "qrels.tsv); docs/evidence.md says where to get each one. --data names another folder."
+)
+
+
+def no_collections(data: Path) -> str:
+    """What is said if a folder has no collection."""
+    return NO_COLLECTIONS.format(data.resolve())
+
+
 def present(data: Path, names: Sequence[str]) -> list[Path]:
-    """The folders of these collections; prints which there are none of."""
+    """The folders of these collections; prints which are missing, and ends if all are."""
     folders = [data / name for name in names if (data / name / "qrels.tsv").is_file()]
-    if absent := [name for name in names if data / name not in folders]:
+    absent = [name for name in names if data / name not in folders]
+    if not folders:
+        print(no_collections(data))
+        sys.exit(0)
+    if absent:
         print(f"Skipped, no such folder in {data}: {', '.join(absent)}\n")
     return folders
 
@@ -190,9 +205,6 @@ def main() -> int:
     arguments = parser.parse_args()
 
     folders = present(arguments.data, arguments.sets)
-    if not folders:
-        print("Nothing to measure: no collection was found. See --data.")
-        return 0
     try:
         presets = arguments.preset or ([] if arguments.config else ["lexical"])
         chosen = rerankers(presets, arguments.config)

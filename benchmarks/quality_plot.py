@@ -41,6 +41,7 @@ from quality import (
     FirstStage,
     add_data,
     first_stages,
+    no_collections,
     with_title,
 )
 
@@ -218,9 +219,11 @@ def main() -> int:
     folders = [(arguments.data / name, True) for name in arguments.sets]
     folders += [(folder, False) for folder in arguments.unseen]
     embedder = CachedEmbedder()
+    there = [one for one in folders if (one[0] / "qrels.tsv").is_file()]
     for folder, seen in [] if arguments.reuse else folders:
-        if not (folder / "qrels.tsv").is_file():
-            print(f"Skipped, no qrels.tsv: {folder}", file=sys.stderr)
+        if (folder, seen) not in there:
+            if there:
+                print(f"Skipped, no qrels.tsv: {folder}", file=sys.stderr)
             continue
         try:
             new = [*measure_collection(folder, embedder, arguments.queries, seen=seen)]
@@ -234,7 +237,10 @@ def main() -> int:
     order = {name: index for index, name in enumerate(SETS)}
     records.sort(key=lambda one: order.get(one["collection"], len(order)))
     if not records:
-        print("Nothing to report: no collection was measured. See --data.")
+        if arguments.reuse:
+            print(f"No measurements in {results}; without --reuse, they are made.")
+        else:
+            print(no_collections(arguments.data))
         return 0
     print(quality_report.markdown(records))
     if arguments.docs:

@@ -3,7 +3,8 @@
 Runs each case in several processes, and prints the median and the minimum. The ranking is the
 second one of a process on one core, by onnxruntime, which the extra installs. Its time is that of
 the processor, its memory the peak of the whole process. Its passages have 80 tokens, or are those
-that ``secondpass index`` makes of Python's language reference, at most 1,000 characters each.
+that ``secondpass index`` makes of Python's language reference, at most 1,000 characters each. It
+takes two to four minutes.
 
     python benchmarks/startup.py
 """

@@ -1,6 +1,7 @@
 """A LangChain document compressor that reranks with secondpass.
 
     pip install -e ".[embedded]" langchain-core
+    python examples/langchain_compressor.py
 
 Copy it into your project, and use it wherever LangChain takes a `BaseDocumentCompressor`, such as
 in a ``ContextualCompressionRetriever``::
@@ -81,3 +82,18 @@ def _ranked(documents: Sequence[Document], ranking: Ranking) -> list[Document]:
         document.model_copy(update={"metadata": {**document.metadata, **added}})
         for document, _score, added in results(documents, ranking, attrgetter("metadata"))
     ]
+
+
+def main() -> None:
+    """Rerank two documents, and print them with their scores."""
+    documents = [
+        Document("Paris is the capital of France."),
+        Document("Bananas are rich in potassium."),
+    ]
+    compressor = SecondPassCompressor(Reranker.from_preset("embedded"))
+    for document in compressor.compress_documents(documents, "Which fruit is good for muscles?"):
+        print(f"{document.metadata['rerank_score']:.2f}  {document.page_content}")
+
+
+if __name__ == "__main__":
+    main()

@@ -154,6 +154,32 @@ def test_the_tables_have_code_to_try() -> None:
     assert len(CODE) > 25
 
 
+CALLED = [
+    code
+    for row in rows("Other libraries")
+    for code in re.findall(r"`([^`]+)`", row[1])
+    if "reranker.rerank(q" in code and "…" not in code
+]
+
+
+@pytest.mark.parametrize("code", dict.fromkeys(CALLED))
+def test_calls_can_be_written(code: str) -> None:
+    texts = ["the owl hunts at night", "cats", "an owl", "night"]
+    passages = [{"id": at, "text": text} for at, text in enumerate(texts)]
+    names = {"reranker": Reranker("lexical"), "q": "owl", "texts": texts, "passages": passages}
+    assert eval(code, names)
+
+
+def test_scores_come_in_the_order_of_the_texts() -> None:
+    (code,) = {code for code in CALLED if "sorted" in code}
+    texts = [f"owl {'cat ' * (at * 7 % 5)}" for at in range(5)]
+    reranker = Reranker("lexical")
+    scores = {item.text: item.rerank_score for item in reranker.rerank("owl", texts)}
+    assert len({*scores.values()}) == 5
+    found = eval(code, {"reranker": reranker, "q": "owl", "texts": texts})
+    assert found == [scores[text] for text in texts]
+
+
 NOT_OF_RERANKERS = {"bm25", "sentence-transformers"}
 """A formula and a package; the others are names of the package rerankers."""
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -70,6 +71,47 @@ def test_importing_is_light_and_silent(importing):
     assert "secondpass.reranker" in modules
     assert sorted({*HEAVY} & {*modules}) == []
     assert stderr == ""
+
+
+def test_failed_tests_say_what_installs_missing_packages(tmp_path):
+    file = tmp_path / "test_extra.py"
+    file.write_text(
+        "from secondpass import MissingExtraError\n"
+        "def test_it():\n    raise MissingExtraError('onnx', 'the backend')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", file]
+    paths = os.pathsep.join([str(ROOT), *sys.path[1:]])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "`make venv` installs all for the tests" in ended.stdout
+
+
+def test_public_modules_are_loaded_at_first_use(importing):
+    code = """
+import sys
+import secondpass
+names = ["adapters", "config", "extend", "monitoring"]
+assert {*secondpass.__all__, *names, "__version__"} == {*dir(secondpass)}
+for name in names:
+    assert getattr(secondpass, name).__name__ == f"secondpass.{name}"
+from secondpass import asking
+secondpass.config.presets()
+try:
+    secondpass.confg
+except AttributeError as error:
+    print(error, error.name, error.obj is secondpass)
+"""
+    modules, *_ = importing
+    assert not {f"secondpass.{name}" for name in ("adapters", "config", "extend")} & {*modules}
+    assert python(code).stdout == "module 'secondpass' has no attribute 'confg' confg True\n"
 
 
 def test_a_first_lexical_ranking_validates_nothing_with_pydantic():

@@ -229,6 +229,22 @@ class TestChanged:
         assert order(changed.rerank("q", ["a", "bb"])) == "bb"
         assert order(reranker.rerank("q", ["a", "bb"])) == "bba"
 
+    def test_the_end_of_a_block_closes_it(self):
+        method = Noting()
+
+        async def block():
+            async with Reranker(method) as reranker:
+                await reranker.arerank("q", ["a"])
+                raise KeyError
+
+        with Reranker(method) as reranker:
+            assert method.closed == 0
+        assert method.closed == 1
+        with pytest.raises(KeyError):
+            asyncio.run(block())
+        assert method.closed == 2
+        assert order(reranker.rerank("q", ["a", "bb"])) == "bba"
+
     @pytest.mark.parametrize("cls", [Named, Fixed])
     def test_attributes_of_a_subclass_are_its_own(self, cls):
         reranker = Named("lexical") if cls is Named else Fixed([])

@@ -73,12 +73,13 @@ asking.response_cache: ResponseCache
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_text print_yaml result_console warn
   write
-cli.dry_run: NOTE TOKENS print_dry_run print_use_table shown_tokens total_record use_record
+cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens total_record
+  use_record
 cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  monitored overridden parse_order with_depth
+  monitored new_folder note_new_stores overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: EXPLANATION_INDENT explained report_unexplained
+cli.rankings: EXPLANATION_INDENT explained left_out_lines report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy public_names require
@@ -88,13 +89,13 @@ concurrency.workers: in_threads
 errors: unchangeable
 formats: to_json
 formats.errors: FormatError check_numbers
-formats.files: atomic_write find_file flush_file flush_folder lock open_input open_locked
+formats.files: atomic_write find_file flush_file flush_folder lock naming open_input open_locked
   uncompressed_name
 formats.lines: AnyPath INTEGER Line check_field decode_line finite_float read_json_lines
   read_lines write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
 formats.requests: InputRequest UnknownKeys parse_request ranking_record request_line
-formats.totals: count summary tokens_and_cost
+formats.totals: count not_reranked summary tokens_and_cost
 formats.trec_requests: CorpusFile read_run_requests
 markup: block clean excerpt paragraph table
 monitoring: Repeats Sketch design_effect is_day
@@ -128,7 +129,7 @@ settings.messages: did_you_mean reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
 strategies.graded: Graded
-types: DEGRADED_WORDS Progress Ranked Report changed_fields no_progress
+types: DEGRADED_WORDS TIMES Progress Ranked Report changed_fields no_progress
 """
 """Names of the core that are not public and that the packages of the same distribution import, by
 module. A change of one may concern them; to others nothing is promised."""

@@ -329,6 +329,8 @@ def installing(python: Path, pins: Iterable[str]) -> list[object]:
     constraints = python.parent.parent / "constraints.txt"
     constraints.write_text("\n".join([NO_TORCH, *pins]) + "\n", encoding="utf-8")
     command = [tool("uv"), "pip", "install", "--python", python]
+    # Links from uv's cache would be files with two names, which nltk of LlamaIndex refuses to read.
+    command += ["--link-mode", "copy"]
     # Wheels of the same version that were built before may be in uv's cache.
     command += [argument for name in PROJECTS for argument in ("--refresh-package", name)]
     return [*command, "--find-links", DIST, "--constraints", constraints]

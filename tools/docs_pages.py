@@ -17,8 +17,9 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from secondpass import Limits, Reranker
 from secondpass.apis import decision_descriptions
@@ -310,8 +311,16 @@ def _table(part: Part) -> Iterator[str]:
         kind = _type(option)
         # A file must not hold a secret, so its schema allows only null.
         kind = "text, in Python only" if kind == "null" else kind
-        cells = (f"`{name}`", kind, default, meanings[name])
+        cells = (f"`{name}`", kind, default, meanings.get(name) or _no_meaning(part.cls, name))
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _no_meaning(cls: type, name: str) -> NoReturn:
+    has_attributes = is_dataclass(cls) and "Args:" not in (cls.__doc__ or "")
+    section = "Attributes" if has_attributes else "Args"
+    raise SystemExit(
+        f"{cls.__name__}.{name} has no line in the docstring: add it under '{section}:'"
+    )
 
 
 _PARAMETERS = re.compile(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", re.MULTILINE)

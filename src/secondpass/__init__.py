@@ -1,5 +1,9 @@
 """A second ranking pass for retrieval: reranks candidates, loses none, reports what it did."""
 
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from secondpass.errors import (
     ConfigurationError,
     InputError,
@@ -67,3 +71,21 @@ __all__ = [
     "fuse",
     "observe",
 ]
+
+if TYPE_CHECKING:
+    from secondpass import adapters as adapters
+    from secondpass import config as config
+    from secondpass import extend as extend
+    from secondpass import monitoring as monitoring
+else:  # or type checkers would accept any name
+    _MODULES = ("adapters", "config", "extend", "monitoring")
+
+    def __getattr__(name: str) -> Any:
+        """A public module, which is imported when it is first used."""
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+
+    def __dir__() -> list[str]:
+        return [*__all__, *_MODULES, "__version__"]

@@ -132,3 +132,7 @@ def __getattr__(name: str) -> Any:
     from secondpass.exporting import export
 
     return export.export
+
+
+def __dir__() -> list[str]:
+    return __all__

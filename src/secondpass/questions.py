@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -192,7 +192,7 @@ class Scorer(Protocol):
     @property
     def model_name(self) -> str: ...
 
-    def score_pairs(self, query: str, documents: list[str]) -> Sequence[float]: ...
+    def score_pairs(self, query: str, documents: list[str], /) -> Collection[float]: ...
 
 
 @unchangeable

@@ -17,7 +17,18 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, NoReturn, Self, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Never,
+    NoReturn,
+    Self,
+    Unpack,
+    cast,
+)
 
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
@@ -37,6 +48,7 @@ from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem, StoreError
 from secondpass.limits import LIMITS, Limits
+from secondpass.questions import Scorer
 from secondpass.ranking.blending import BLEND, Blend
 from secondpass.ranking.candidates import (
     CheckedRequest,
@@ -115,7 +127,8 @@ class Reranker:
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
         strict: raise RerankError unless each candidate of the head that can be shown was scored, by
             a model that is not doubtful.
-        log_level: level at which issues are logged; ``debug`` if the ranking is ok in spite of it.
+        log_level: level at which the issues of a ranking are logged; ``debug`` if it is ok and all
+            of them were overcome, such as ``asked_again``.
 
     Raises:
         ConfigurationError: a setting is wrong, or two settings exclude each other.
@@ -132,7 +145,7 @@ class Reranker:
 
     def __init__(
         self,
-        method: Annotated[Any, METHOD],
+        method: Annotated[Scorer | Method | Mapping[str, Any] | str, METHOD],
         *,
         depth: Annotated[int, Ge(1)] | None = 100,
         blend: Annotated[Blend | Mapping[str, Any] | None, BLEND] = None,
@@ -143,7 +156,9 @@ class Reranker:
         orders: Mapping[str, Annotated[Ordering | Mapping[str, Any] | str | None, ORDERING]]
         | None = None,
         when: Annotated[When | Mapping[str, Any] | None, WHEN] = None,
-        fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
+        fallback: Annotated[
+            Sequence[Annotated[Scorer | Method | Mapping[str, Any] | str, STAGE]], FALLBACK
+        ] = (),
         render: Annotated[Rendering | Mapping[str, Any] | None, RENDERING] = None,
         passages: Annotated[Passages | Mapping[str, Any] | None, PASSAGES] = None,
         limits: Annotated[Limits | Mapping[str, Any] | None, LIMITS] = None,
@@ -157,21 +172,33 @@ class Reranker:
         strict: bool = False,
         log_level: Literal["debug", "info", "warning", "error"] = "warning",
     ) -> None:
-        self.method: Method = method
-        self.depth, self.blend = depth, built(blend)
-        self.floor, self.probabilities = built(floor), built(probabilities)
-        self.terms = cast("tuple[Term, ...]", terms)
+        # Type checkers reject assignments to what is Final; at run time they are an error.
+        self.method: Final = cast("Method", method)
+        self.depth: Final = depth
+        self.blend: Final = built(blend)
+        self.floor: Final = built(floor)
+        self.probabilities: Final = built(probabilities)
+        self.terms: Final = cast("tuple[Term, ...]", terms)
         named = cast("Mapping[str, Ordering | None] | None", orders)
-        self.orders = None if named is None else MappingProxyType(named)
-        self.order = chosen_ordering(built(order), named)
+        self.orders: Final = None if named is None else MappingProxyType(named)
+        self.order: Final = chosen_ordering(built(order), named)
         self._order_name = order if isinstance(order, str) and order in (named or {}) else None
-        self.when, self.cache = built(when), cast("ResponseCache | None", cache)
-        self.fallback: tuple[Stage, ...] = tuple(fallback)
-        self.render, self.passages = built(render) or Rendering(), built(passages)
-        self.limits = built(limits) or Limits()
-        self.top_k, self.tail, self.dedupe, self.strict = top_k, tail, dedupe, strict
-        self.candidate_multiplier, self.log_level = candidate_multiplier, log_level
-        self._stages = Stage(method, self.blend, self.floor, self.probabilities), *self.fallback
+        self.when: Final = built(when)
+        self.cache: Final = cast("ResponseCache | None", cache)
+        self.fallback: Final = cast("tuple[Stage, ...]", tuple(fallback))
+        self.render: Final = built(render) or Rendering()
+        self.passages: Final = built(passages)
+        self.limits: Final = built(limits) or Limits()
+        self.top_k: Final = top_k
+        self.tail: Final = tail
+        self.dedupe: Final = dedupe
+        self.strict: Final = strict
+        self.candidate_multiplier: Final = candidate_multiplier
+        self.log_level: Final = log_level
+        self._stages = (
+            Stage(self.method, self.blend, self.floor, self.probabilities),
+            *self.fallback,
+        )
         check_fits(self._stages, depth, self.render, self.passages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         if self.limits.cost is not None:
@@ -265,7 +292,7 @@ class Reranker:
             raise NotSerializableError(error.problems, "to_config") from None
         return settings if self._order_name is None else {**settings, "order": self._order_name}
 
-    @show_call_options()
+    @show_call_options
     def rerank(
         self,
         query: str,
@@ -277,13 +304,17 @@ class Reranker:
     ) -> Ranking:
         """Rank candidates for a query.
 
+        ``top_k`` and other options replace the settings of that name in this call; None keeps the
+        setting.
+
         Args:
             query: the search query.
-            candidates: strings, mappings or Candidates, in the retriever's order.
+            candidates: strings, mappings, Candidates, or documents of Haystack, LlamaIndex or
+                LangChain (objects with ``text``, ``page_content`` or ``content``), in the
+                retriever's order.
             context: further information about this query, passed to the method.
             on_interim: called with the interim rankings of :meth:`astream`, in this thread.
-            top_k: number of items to return, at least 1. It and the options below replace settings
-                for this call; None keeps the setting.
+            top_k: number of items to return, at least 1.
             depth: number of candidates to judge, at least 1.
             order: a function, a mapping with a ``type``, or a name, which may be one of those in
                 ``orders``; ``"none"`` applies no ordering.
@@ -326,7 +357,7 @@ class Reranker:
         passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
 
-    @show_call_options(rerank)
+    @show_call_options
     async def arerank(
         self,
         query: str,
@@ -335,13 +366,16 @@ class Reranker:
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> Ranking:
-        """:meth:`rerank` for event loops: blocking calls run in worker threads."""
+        """:meth:`rerank` for event loops: blocking calls run in worker threads.
+
+        Arguments and options: as in :meth:`rerank`.
+        """
         settings = self._settings(options, _excess)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
 
-    @show_call_options(rerank)
+    @show_call_options
     def astream(
         self,
         query: str,
@@ -353,6 +387,8 @@ class Reranker:
         """Yield a ranking after each stage or round of the method, then that of :meth:`arerank`.
 
         Interim rankings have ``report.final`` False. ``aclose()`` of the generator ends the pass.
+
+        Arguments and options: as in :meth:`rerank`.
         """
         from secondpass.asking.streaming import stream
 
@@ -365,7 +401,7 @@ class Reranker:
 
         return stream(work)
 
-    @show_call_options(rerank)
+    @show_call_options
     def rerank_many(
         self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
@@ -392,11 +428,14 @@ class Reranker:
         settings = self._settings(options, _excess, REQUESTS)
         return drivers.run_all(self._passes(checked, settings), self.log_level)
 
-    @show_call_options(rerank)
+    @show_call_options
     async def arerank_many(
         self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Ranking]:
-        """:meth:`rerank_many` for event loops."""
+        """:meth:`rerank_many` for event loops.
+
+        Arguments and options: as there.
+        """
         checked = to_requests(requests, text_needed=self.render.needs_text)
         settings = self._settings(options, _excess, REQUESTS)
         return await drivers.arun_all(self._passes(checked, settings), self.log_level)
@@ -444,7 +483,7 @@ class Reranker:
         stages, exceeded = planned(self._stages, task, self.limits, seconds_per_call)
         return CostPlan(len(request[1]), stages, exceeded, length, seconds_per_call)
 
-    @show_call_options(rerank)
+    @show_call_options
     def expected_use(
         self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
     ) -> list[Expected]:
@@ -492,7 +531,7 @@ class Reranker:
         stored already cost little. For a large collection, call it with some thousand at a time.
 
         Args:
-            passages: strings, mappings or Candidates.
+            passages: as the candidates of :meth:`rerank`.
 
         Returns:
             The number of texts that were known, and of those that were encoded. A long passage may
@@ -573,7 +612,9 @@ class Reranker:
     def close(self) -> None:
         """Release models and connections. They are loaded again when this is used again.
 
-        All are released, also if one raises an error. The first error is raised in the end.
+        All are released, also if one raises an error. The first error is raised in the end. The
+        end of a block ``with Reranker(…) as reranker:`` does this, too (``async with``:
+        :meth:`aclose`).
         """
         close_all([*map(inner, self._methods), *self._orderings, self.cache], self.log_level)
 
@@ -582,6 +623,18 @@ class Reranker:
         from secondpass.concurrency.threads import in_thread  # imports asyncio
 
         await in_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
 
     def _settings(
         self, options: CallOptions, excess: Sequence[object] = (), takes: Arguments = ONE_REQUEST

@@ -10,7 +10,9 @@ from os import PathLike
 from typing import Any, Literal, TypedDict
 
 from secondpass.asking.response_cache import ResponseCache
+from secondpass.effects import Method
 from secondpass.limits import Limits
+from secondpass.questions import Scorer
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Floor, Probabilities
 from secondpass.ranking.ordering import Ordering
@@ -46,5 +48,5 @@ class ChangeableSettings(TypedDict, total=False):
 class RerankerSettings(ChangeableSettings, total=False):
     """Keyword arguments of ``Reranker.from_preset``, beside the name."""
 
-    method: Any
-    fallback: Sequence[Any]
+    method: Scorer | Method | Mapping[str, Any] | str
+    fallback: Sequence[Scorer | Method | Mapping[str, Any] | str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from secondpass.errors import unchangeable
 
@@ -330,9 +330,6 @@ class Report:
     calling_seconds: float = 0.0
     degraded_by: tuple[DegradedBy, ...] = ()
 
-    TIMES: ClassVar[tuple[str, ...]] = ("seconds", "waiting_seconds", "calling_seconds")
-    """Attributes that differ between two equal rankings."""
-
     @property
     def status_text(self) -> str:
         """The status in words, such as ``degraded by fallback, doubtful``."""
@@ -355,6 +352,10 @@ class Report:
             parts.append(f"cost {self.usage.cost:.4g}")
         parts += [f"{self.seconds:.3g} s", *findings(self)]
         return f"<Report {self.status_text}: {'; '.join(parts)}>"
+
+
+TIMES = ("seconds", "waiting_seconds", "calling_seconds")
+"""Attributes of a report that differ between two equal rankings."""
 
 
 def findings(report: Report) -> list[str]:
@@ -394,10 +395,37 @@ def plain(record: Any) -> Any:
     return record
 
 
-CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping or object has ``text`` (or ``content`` or ``page_content``), and
-may have ``id`` (made a string unless it is an integer), ``score`` and ``metadata``; other keys of a
-mapping are added to the metadata."""
+class _HasText(Protocol):
+    """Such as a node of LlamaIndex."""
+
+    @property
+    def text(self) -> str: ...
+
+
+class _HasPageContent(Protocol):
+    """Such as a document of LangChain."""
+
+    @property
+    def page_content(self) -> str: ...
+
+
+class _HasContent(Protocol):
+    """Such as a document of Haystack."""
+
+    @property
+    def content(self) -> str | None: ...
+
+
+CandidateLike: TypeAlias = (
+    str | Mapping[str, Any] | Candidate | Ranked | _HasText | _HasPageContent | _HasContent
+)
+"""A string, a mapping, a Candidate, or a document of Haystack, LlamaIndex or LangChain.
+
+A string is a text. A mapping has ``text`` (or ``page_content`` or ``content``), and may have ``id``
+(made a string unless it is an integer), ``score`` and ``metadata``; other keys are added to the
+metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, the id ``id``,
+``node_id`` or ``doc_id``, and the metadata ``metadata`` or ``meta``, or else its other
+attributes."""
 
 
 class Request(NamedTuple):

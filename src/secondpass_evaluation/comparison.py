@@ -57,6 +57,7 @@ class Comparison(ComparisonData):
             "measures": list(self.measures),
             "baseline": self.baseline,
             "settings": dict(self.settings),
+            "verdict": self.verdict,
             "notes": list(self.notes),
             **self._judged_by(),
             "systems": [self._system(result) for result in self.results],

@@ -138,8 +138,7 @@ def compare(
             for stage, system in zip(behinds, systems[name], strict=True):
                 before = first[stage]
                 if before.status == "not_run":
-                    reason = f"{stage}: {before.reason}"
-                    results.append(Result(system.name, "not_run", reason, stage))
+                    results.append(Result(system.name, "not_run", before.reason, stage))
                     continue
                 results.append(
                     measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +27,7 @@ from secondpass import (
     __version__,
 )
 from secondpass.asking.response_cache import ResponseCache
-from secondpass.formats.files import open_locked
+from secondpass.formats.files import naming, open_locked
 from secondpass.formats.lines import AnyPath
 
 _FORMAT = 2
@@ -103,7 +104,8 @@ class Journal:
             # Elsewhere, removed while it is locked: afterwards it may belong to another process.
             if is_empty:
                 self.path.unlink(missing_ok=True)
-            file.close()
+            with suppress(OSError):  # a failed write raises again here, and was reported
+                file.close()
 
     def clear(self) -> None:
         """Remove all rankings and stored answers.
@@ -158,8 +160,9 @@ class Journal:
         line = json.dumps({"key": key, **_record(ranking)}, separators=(",", ":")).encode()
         with self._lock:
             file = self._open()
-            file.write(line + b"\n")
-            file.flush()
+            with naming(self.path):
+                file.write(line + b"\n")
+                file.flush()
             self._lines[key] = line
             self.added += 1
 

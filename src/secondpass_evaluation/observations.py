@@ -161,7 +161,8 @@ class Observations:
     def _given(self) -> Retrieved:
         candidates = self.suite.candidates
         if candidates is None:
-            return Retrieved(reason="the suite has no candidates of its own")
+            reason = "the suite has no candidates of its own; add candidates.jsonl"
+            return Retrieved(reason=f"{reason}, or --run on the command line")
         queries = self.suite.queries
         return Retrieved(
             {query: tuple(candidates.get(query, ()))[: self.depth] for query in queries}

@@ -26,6 +26,7 @@ from secondpass import (
 from secondpass.concurrency.workers import in_threads
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
+from secondpass.ranking.methods import asks
 from secondpass.ranking.partial_results import completed
 from secondpass.ranking.scoring import TRUNCATED, scores_alone
 from secondpass.settings import counted
@@ -37,6 +38,7 @@ from secondpass_evaluation.reading import Run, judged_id
 from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.significance import TIE
 from secondpass_evaluation.suites import Suite
+from secondpass_evaluation.texts import shortened, with_plain_headings
 
 N = TypeVar("N", int, float)
 
@@ -178,7 +180,7 @@ def measure_reranker(
         rankings = system.rankings(system.candidates)
         reports = {query: ranking.report for query, ranking in rankings.items()}
         counts = _counts(system, reports)
-        cost = _cost(reports)
+        cost = _cost(reports, asks=any(map(asks, reranker._methods)))
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
             return replace(failed, cost=cost, **counts)
@@ -308,12 +310,13 @@ def _judged(ranking: Ranking) -> bool:
     return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
 
 
-def _cost(reports: Mapping[str, Report]) -> Cost:
+def _cost(reports: Mapping[str, Report], *, asks: bool) -> Cost:
+    """The time and usage of all rankings. Calls count only if a service is asked."""
     usages = [report.usage for report in reports.values() if report.usage.calls]
     skipped = [report.skipped for report in reports.values() if report.skipped is not None]
     return Cost(
         {query: report.seconds for query, report in reports.items()},
-        sum(usage.calls for usage in usages),
+        sum(usage.calls for usage in usages) if asks else 0,
         sum(usage.pairs for usage in usages),
         _total([usage.input_tokens for usage in usages]),
         _total([usage.output_tokens for usage in usages]),
@@ -392,7 +395,7 @@ def _top(
         Shown(
             rank,
             document,
-            " ".join((texts.get(document) or "").split())[:TEXT_LENGTH],
+            shortened(with_plain_headings(texts.get(document) or ""), TEXT_LENGTH),
             relevance.get(judged_id(document, relevance)),
             ranks.get(document),
         )

@@ -26,6 +26,8 @@ class Cost:
     Attributes:
         seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
             alone; for a first stage, the search.
+        calls: 0 unless the reranker asks a language model or a rerank API. If it does, those of
+            its local stages count, too.
         pairs: number of query-candidate pairs that methods judged.
         input_tokens, output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
@@ -113,7 +115,7 @@ def percentiles(values: Collection[float]) -> dict[str, float | None]:
 
 
 TEXT_LENGTH = 200
-"""Characters of a document that :class:`Shown` keeps."""
+"""Maximum length of the text that :class:`Shown` keeps."""
 
 
 @unchangeable
@@ -140,7 +142,10 @@ class Stability:
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document in a list of results: its rank from 1, and the first 200 characters of its text.
+    """A document in a list of results: its rank from 1, and the beginning of its text.
+
+    ``text`` has at most 200 characters, and ends with "…" if the document has more. A heading
+    that repeats the title is left out.
 
     ``relevance`` is None if it is not judged; ``before``, its rank in the other list, if it is not
     there.

@@ -36,8 +36,9 @@ class Difference:
         queries: number of queries compared; on so many the ranker is better (``wins``), equal
             (``ties``) or worse (``losses``).
         mean: mean of the differences; positive if the ranker is better.
-        low, high: confidence interval of ``mean`` (Student's t). None for fewer than two queries,
-            and if all differences are equal: there is no variance to estimate it from.
+        low, high: confidence interval of ``mean`` (Student's t). None for fewer than
+            :func:`fewest_queries`, on which it says nothing, and if all differences are equal:
+            there is no variance to estimate it from.
         confidence: of the interval, 0 to 1.
         p: probability of a difference at least this large, in either direction, if the rankers
             were equally good. None for fewer than two queries.
@@ -189,7 +190,8 @@ def _interval_and_p(
         p = 0.0 if values[0] else 1.0
     else:
         t_test: Any = stats.ttest_1samp(values, 0.0)
-        low, high = map(float, t_test.confidence_interval(confidence))
+        if len(gains) >= fewest_queries(confidence):
+            low, high = map(float, t_test.confidence_interval(confidence))
         p = float(t_test.pvalue)
     if test == "randomization":
         result: Any = stats.permutation_test(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from secondpass import Candidate, CandidateLike, InputError
@@ -161,18 +161,37 @@ def make_suite(
             f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
         )
     if passages is not None and missing:
-        what = f"{len(missing)} of {len(documents)} judged documents are not in the corpus"
-        notes.append(f"{what} ({_some(sorted(missing))})")
+        notes.append(_missing_documents(missing, judged))
     now = text_hashes(judged, passages or ()), text_hashes(judged, candidates=lists or {})
     if changed := changed_documents(texts or {}, *now):
         notes.insert(
             0,
-            f"{len(changed)} of {len(documents)} judged documents have another text than the one "
-            f"that was judged ({_some(changed)}); judge them again, or the file instead",
+            f"{len(changed)} of {counted(len(documents), 'judged document')} "
+            f"{'has' if len(changed) == 1 else 'have'} another text than the one that was judged "
+            f"({_some(changed)}); judge {'it' if len(changed) == 1 else 'them'} again, or the file "
+            "instead",
         )
     if judged_by is not None:
         notes.insert(0, judged_by.note)
     return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
+
+
+def _missing_documents(missing: Set[str], judged: Qrels) -> str:
+    """A note on judged documents that are not in the corpus, and what follows from it."""
+    documents = {document for relevance in judged.values() for document in relevance}
+    are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+    note = (
+        f"{len(missing)} of {counted(len(documents), 'judged document')} {are} not in the corpus "
+        f"({_some(sorted(missing))}): no search can find {them}"
+    )
+    lost = 0
+    for relevance in judged.values():
+        relevant = {document for document, grade in relevance.items() if grade >= 1}
+        lost += bool(relevant) and relevant <= missing
+    if lost:
+        scores = "scores" if lost == 1 else "score"
+        note += f", so {counted(lost, 'query', 'queries')} {scores} 0 everywhere"
+    return note
 
 
 def with_title(passage: Candidate) -> Candidate:

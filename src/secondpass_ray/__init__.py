@@ -31,3 +31,7 @@ def __getattr__(name: str) -> Any:
     check_installed(f"{__name__}.{name}")
     module = "datasets" if name == "rerank_dataset" else "serving"
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,11 +17,12 @@ from secondpass.cli.options import (
     Timings,
     WithText,
     grouped,
+    note_new_stores,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
-from secondpass.formats.totals import summary
+from secondpass.formats.totals import not_reranked, summary
 from secondpass.settings import counted
 from secondpass_ray import check_installed
 
@@ -144,6 +145,7 @@ def job(
     config = configured.read()
     context, context_hash = read_context(defaults.context)
     options = defaults.read(lambda: load(config))
+    note_new_stores(config)
     started = time.monotonic()
     with progress_bars(quiet) as progress:
         result = run_job(
@@ -164,6 +166,8 @@ def job(
         )
     if not quiet:
         info(summary(result.done, result.counts, time.monotonic() - started))
+    if message := not_reranked(result.done, result.counts):
+        warn(message)
     errors = {
         f"not requests: {counted(result.counts[NOT_A_REQUEST], 'row')}": (
             result.counts[NOT_A_REQUEST]

@@ -36,3 +36,7 @@ def __getattr__(name: str) -> Any:
     if _MODULES[name] == "mcp.tools":
         mcp.check_installed()
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -72,6 +72,20 @@ def test_quality_has_a_line_for_each_first_stage(collection, run, tmp_path):
     assert rows[0][2:7] == ["0.5000", "lexical", "1.0000", "+0.5000", "1 / 0 / 0"]
 
 
+@pytest.mark.parametrize("script", ["quality.py", "quality_plot.py", "packed_prompts.py"])
+def test_without_collections_it_says_where_they_come_from(monkeypatch, capsys, tmp_path, script):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    results = ["--results", tmp_path / "q.json"] if script == "quality_plot.py" else []
+    monkeypatch.setattr(sys, "argv", [script, *map(str, ["--data", tmp_path, *results])])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(runpy.run_path(str(FOLDER / script))["main"]())
+    assert not ended.value.code
+    (line,) = capsys.readouterr().out.splitlines()
+    start = f"No collections in {tmp_path}. A collection is a folder in BEIR's format"
+    assert line.startswith(start)
+    assert "docs/evidence.md says where to get each one" in line
+
+
 def test_calibration_has_a_line_for_each_target(collection, run, tmp_path):
     draw = random.Random(0)
     names = [f"w{number}" for number in range(24)]

@@ -1,7 +1,10 @@
 """``--preset``, ``--config`` and ``--set``."""
 
+import json
+
 import pytest
 
+from command_requests import requests
 from secondpass.cli.options import configuration, with_depth
 
 
@@ -107,3 +110,51 @@ def test_settings_override_a_base(settings, described):
 )  # fmt: skip
 def test_depth(described, top_n, depth):
     assert with_depth(described, top_n) == {"depth": depth}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_store_that_is_new_is_named_once(secondpass, write, tmp_path, again):
+    """Its path may be misspelt."""
+    store = tmp_path / "a store"
+    file = write("in.jsonl", [{"id": "d1", "text": "A pear is a fruit."}] * 3)
+    setting = f"method.store={store}"
+    call = ["rerank", file, "-q", "fruit", "-p", "embedded", "--set", setting, "--batch", 1]
+    if again:
+        assert secondpass(*call).code == 0
+    told = secondpass(*call)
+    line = f"{store} is a new, empty store; `secondpass store DOCS --into '{store}'` fills it"
+    assert (told.code, told.flat.count(line)) == (0, 0 if again else 1)
+    embedded = {"type": "embedded", "store": str(tmp_path / "x")}
+    pattern = {"type": "cascade", "stages": ["lexical", embedded]}
+    config = write("c.yaml", json.dumps({"method": pattern, "fallback": ["lexical"]}))
+    for command in (["rerank", *call[1:4], "-c", config], ["pack", *call[1:4], "-c", config]):
+        assert secondpass(*command).flat.count("is a new, empty store") == 1
+        (tmp_path / "x").unlink()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["dept=5"], "secondpass: --set dept: unknown key; did you mean 'depth'?"),
+        (["limits={deadlin: 3}"], "secondpass: --set limits.deadlin: unknown key"),
+        (["method.k1=many"], "secondpass: --set method.k1: must be a number, not 'many'"),
+        (["depth=5"], "secondpass: {file}: dept: unknown key"),
+        (["top_k=x"], "secondpass: {file}: 2 problems"),
+        (["top_k=x"], " --set top_k: must be a whole number, not 'x'"),
+    ],
+)
+def test_what_is_wrong_in_set_is_named_so(secondpass, write, settings, message):
+    file = write("c.yaml", "method: lexical\ndept: 3\n")
+    options = [f"--set={setting}" for setting in settings]
+    of_preset = "{file}" not in message and "top_k" not in message
+    chosen = ["-p", "lexical"] if of_preset else ["-c", file]
+    commands = [["rerank", write("in.jsonl", requests(1)), *chosen]]
+    commands += [["plan", *chosen], ["pack", commands[0][1], *chosen]]
+    commands.append(["query", "x", "--corpus", file, "--lexical", "--rerank", *chosen])
+    if of_preset:
+        message = message.removeprefix("secondpass: ")
+        commands += [["config", "show", *chosen], ["serve", *chosen]]
+    for command in commands:
+        told = secondpass(*command, *options)
+        assert told.code == 1
+        assert message.format(file=file) in told.flat

@@ -98,13 +98,13 @@ ENVIRONMENTS = [
         {"SSL_CERT_DIR": "/no/such/folder"},
         {},
         {"SSL_CERT_DIR": "'/no/such/folder' cannot be read: No such file or directory"},
-        "connection failed",
+        "no server answers at http://127.0.0.1:9; start it, or set `base_url`",
     ),
     (
         {"CURL_CA_BUNDLE": "/no/such/file.pem"},
         {},
         {"CURL_CA_BUNDLE": "is not read; set SSL_CERT_FILE"},
-        "connection failed",
+        "no server answers at http://127.0.0.1:9; start it, or set `base_url`",
     ),
 ]
 

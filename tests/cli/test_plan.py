@@ -169,6 +169,15 @@ def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
     assert table[2] == ["own", "9", "?", "?", "?", "?"]
 
 
+def test_a_cascade_is_a_table_on_80_columns():
+    call = ("-n", "100", "--tokens-per-passage", "120", "--seconds-per-call", "1.5")
+    shown = on_a_terminal("plan", "--preset", "cheap", *call, columns=80).splitlines()
+    assert shown[0].split() == ["method", *"candidates calls rounds in out cost s".split()]
+    assert shown[2].split() == [
+        *"graded by gpt-4.1-nano".split(), "10", "1", "1", "1,444", "96", "0.0001828", "1.5"
+    ]  # fmt: skip
+
+
 def test_a_local_method_takes_no_calls():
     shown = on_a_terminal("plan", "-p", "embedded", "-n", "100", columns=80)
     assert shown.splitlines()[:2] == [

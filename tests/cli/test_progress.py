@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from secondpass.cli.console import bars_of_packages
+from secondpass.cli.console import bars_of_packages, info, result_console, write
 from secondpass.cli.progress import columns, progress_bars
+from terminals import left_on_screen, shown_by
 
 
 def test_lines_in_a_pipe_say_how_long_it_still_takes(monkeypatch, capsys):
@@ -59,3 +60,25 @@ def test_a_bar_changes_within_a_second_without_a_finished_step(total, step):
         lines.append(captured.get())
         now += step
     assert all(before != after for before, after in pairwise(lines))
+
+
+def test_whatever_is_printed_beside_bars_stays_on_the_screen(monkeypatch):
+    def run(_stdin, stdout, stderr):
+        monkeypatch.setattr(sys, "stdout", stdout)
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with progress_bars() as progress:
+            for number in range(4):
+                progress(f"task {number}", number, 9)
+            result_console().print("a table")
+            write("a result\n")
+            info("a message")
+            sys.stdout.write("of another package\n")
+            progress("task 0", 9, 9)
+
+    lines = left_on_screen(shown_by(run)).splitlines()
+    assert [line for line in lines if line] == [
+        "a table",
+        "a result",
+        "a message",
+        "of another package",
+    ]

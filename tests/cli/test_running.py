@@ -188,7 +188,7 @@ def test_a_full_disk_is_told():
             [*SCRIPT, "presets"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
         )
     assert told.returncode == 1
-    assert told.stderr.decode().strip() == "secondpass: No space left on device"
+    assert told.stderr.decode().strip() == "secondpass: standard output: No space left on device"
 
 
 def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):
@@ -204,3 +204,11 @@ def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):
     monkeypatch.setenv("SECONDPASS_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         secondpass("rerank", "-p", "lexical", "-q", "x")
+
+
+@pytest.mark.parametrize("words", [[], ["rerank"], ["config"], ["config", "show"]])
+def test_help_is_a_command_too(secondpass, words):
+    asked, expected = secondpass("help", *words), secondpass(*words, "--help")
+    assert (asked.code, asked.out) == (0, expected.out)
+    if words[:1] == ["config"]:
+        assert secondpass("config", "help", *words[1:]).out == expected.out

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 from command_calls import called
 from printed_commands import NOT_RUN, blocks, run_lines
 from secondpass import Reranker
+from stated_output import run_blocks, stated_outputs
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -48,9 +50,40 @@ PLOTTED = "evaluation.md"
 def test_python_runs(page, monkeypatch):
     if page.name != PLOTTED:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-    names: dict[str, object] = {"__name__": "__page__"}
-    for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
+    run_blocks(blocks(page, "python"), page.name)
+
+
+COMPARED = {
+    "print(6 * 7)  # 42": "42",
+    "for number in (1, 2):\n    print(number)\n# 1\n# 2\n\n# not output": "1\n2",
+    "print(\n    'a'\n)\n#   a": "  a",
+    "print('é')  # é": "é",
+    "print(6 * 7)\n\n# not output": None,
+    "x = 3  # not output": None,
+}
+
+
+@pytest.mark.parametrize("block", COMPARED)
+def test_comments_after_print_state_its_output(block):
+    stated = COMPARED[block]
+    assert [*stated_outputs(block).values()] == ([] if stated is None else [stated])
+
+
+@pytest.mark.parametrize(
+    ("block", "agrees"),
+    [
+        ("print(6 * 7)  # 42", True),
+        ("print(6 * 7)  # 43", False),
+        ("print(0.501)  # 0.51", True),
+        ("print(0.50)  # 0.52", False),
+        ("print('took 0.3 s')  # took 12 s", True),
+        ("def f():\n    print(1)\n# 1\n\nf()", True),
+        ("if 0:\n    print(1)\n# 1", False),
+    ],
+)
+def test_another_output_than_stated_fails(block, agrees):
+    with nullcontext() if agrees else pytest.raises(AssertionError):
+        run_blocks([block], "page")
 
 
 def test_the_first_example_says_what_it_should(capsys):

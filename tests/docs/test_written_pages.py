@@ -2,9 +2,12 @@
 
 import ast
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from secondpass.settings import configurable
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -55,6 +58,38 @@ def test_every_setting_has_a_meaning(written):
     rows = re.findall(r"^\| `\w+` .*$", written["settings.md"], re.MULTILINE)
     assert [row for row in rows if row.endswith("|  |")] == []
     assert len(rows) > 100
+
+
+@configurable
+class Undocumented:
+    def __init__(self, size: int = 3) -> None: ...
+
+
+@configurable
+@dataclass(frozen=True)
+class Fields:
+    """A dataclass.
+
+    Attributes:
+        size: its size.
+    """
+
+    size: int = 3
+    width: int = 3
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (Undocumented, "Undocumented.size has no line in the docstring: add it under 'Args:'"),
+        (Fields, "Fields.width has no line in the docstring: add it under 'Attributes:'"),
+    ],
+)
+def test_a_setting_without_a_meaning_is_named(cls, message):
+    import docs_pages
+
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        list(docs_pages._table(docs_pages.Part("heading", cls, "")))
 
 
 # ---------------------------------------------------------------------- public names

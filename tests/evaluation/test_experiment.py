@@ -49,7 +49,7 @@ def test_first_stage_that_cannot_run() -> None:
     found = compare(
         {"x": Reranker(ByGrade())}, SUITE, retriever=WORDS, behind="vector", baseline="vector"
     )
-    assert found["vector+x"].reason.startswith("vector: vectors need an embedder")
+    assert found["vector+x"].reason.startswith("vectors need an embedder")
     assert found.baseline is None
     assert found.notes == ("vector could not run, so nothing is compared with it",)
     assert found["lexical"].differences == {}
@@ -237,8 +237,12 @@ def test_given_candidates() -> None:
     searched = compare([], suite, first_stages=["given", "lexical"])
     assert searched["lexical"].reason == "the suite has no corpus to search"
     assert compare([], SUITE, first_stages=["given"])["given"].reason == (
-        "the suite has no candidates of its own"
+        "the suite has no candidates of its own; add candidates.jsonl, or --run on the command line"
     )
+    behind = compare({"x": Reranker(ByGrade())}, SUITE, first_stages=["given"])
+    assert "given and given+x are not run: the suite has no candidates" in behind.verdict
+    assert behind.to_markdown(details=False).count("of its own") == 1
+    assert behind.to_dict()["verdict"] == behind.verdict
 
 
 def test_too_many_candidates_are_cut() -> None:

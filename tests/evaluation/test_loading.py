@@ -257,7 +257,7 @@ def test_judged_passages_whose_texts_changed_are_named(tmp_path: Path) -> None:
     (docs / "a.md").write_text("# Owl\n\nhoo\n\n# New\n\nx\n\n# Sea\n\nwet")
     for _ in range(2):
         (note,) = load_suite(asked, corpus=docs).notes
-        assert "1 of 3 judged documents have another text" in note
+        assert "1 of 3 judged documents has another text" in note
         assert "('a.md#2')" in note
     assert kept.read_bytes() == before
     json_lines(

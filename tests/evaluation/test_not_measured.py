@@ -31,7 +31,7 @@ def test_judges_nothing(tmp_path, monkeypatch, strict) -> None:
     assert (result.statuses, result.failure_rate) == ({"unchanged": 6}, 1.0)
     assert result.issues == {"scorer_raised": 6}
     assert (result.evaluation, result.run, result.differences) == (None, {}, {})
-    assert result.cost.calls == 6
+    assert result.cost.pairs == 24
     assert [one.name for one in found.ran] == ["lexical", "lexical+up"]
     assert found.not_measured == (result,)
     assert found.baseline == "lexical"

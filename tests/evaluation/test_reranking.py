@@ -95,7 +95,7 @@ def test_unreported_usage_is_none() -> None:
         "silent": (calls, 60, None, None, None),
         "told": (calls, 60, *tokens, None),
         "priced": (calls, 60, *tokens, pytest.approx(calls * 30 / 1e6)),
-        "scorer": (5, 60, None, None, None),
+        "scorer": (0, 60, None, None, None),
     }
     assert found["given"].cost.seconds == {}
 

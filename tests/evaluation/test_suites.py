@@ -65,7 +65,12 @@ def test_unfit_parts(parts, problem: str) -> None:
         ),
         (
             {"qrels": {"q1": {"a": 1, "far": 1}, "q2": {"c": 1}}},
-            "1 of 3 judged documents are not in the corpus ('far')",
+            "1 of 3 judged documents is not in the corpus ('far'): no search can find it",
+        ),
+        (
+            {"qrels": {"q1": {"near": 0, "far": 1}, "q2": {"c": 1}}},
+            "2 of 3 judged documents are not in the corpus ('far', 'near'): no search can find "
+            "them, so 1 query scores 0 everywhere",
         ),
         (
             {"candidates": {"q1": CORPUS, "q2": []}},
@@ -90,7 +95,9 @@ def test_notes_on_what_is_left_out(parts, note: str) -> None:
 def test_a_judged_file_is_in_the_corpus_if_a_passage_of_it_is() -> None:
     corpus = [Candidate("the owl", "deep/a.md#1"), Candidate("more", "deep/a.md#2")]
     suite = make_suite("s", {"q1": "owl"}, {"q1": {"deep/a.md": 1, "b.md": 1}}, corpus=corpus)
-    assert suite.notes == ("1 of 2 judged documents are not in the corpus ('b.md')",)
+    assert suite.notes == (
+        "1 of 2 judged documents is not in the corpus ('b.md'): no search can find it",
+    )
 
 
 def test_documents_whose_text_changed_since_they_were_judged_are_named() -> None:

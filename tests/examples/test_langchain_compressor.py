@@ -33,3 +33,12 @@ def test_top_n_is_that_of_the_compressor():
     passages = [documents.Document(text) for text in texts]
     (best,) = compressor.compress_documents(passages, "owl")
     assert best.page_content == "an owl"
+
+
+def test_it_ranks_two_documents_when_run(capsys):
+    import langchain_compressor
+
+    langchain_compressor.main()
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d\.\d\d  Bananas are rich in potassium\.", first)
+    assert second.endswith("Paris is the capital of France.")

@@ -247,6 +247,13 @@ def test_a_proxy_is_named(rank, mode, flavour, scheme, answer, monkeypatch):
         assert secret not in str(ranking.report.to_dict())
 
 
+@pytest.mark.parametrize(("flavour", "mode"), rotated(SERVICES, MODES))
+def test_a_server_that_is_not_there_is_named(rank, mode, flavour):
+    address = f"http://localhost:{fake.unused_port()}"
+    message = rank(mode, flavour, f"{address}/v1").report.issues[-1].message
+    assert message.startswith(f"no server answers at {address}; start it, or set `base_url` [")
+
+
 @pytest.mark.parametrize("flavour", ["openai", "cohere"])
 @pytest.mark.parametrize(
     ("variables", "reason"),

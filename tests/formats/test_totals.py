@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
-from secondpass.formats.totals import count, summary
+from secondpass.formats.totals import count, not_reranked, summary
 
 
 def ranking(*usage, **report):
@@ -27,8 +27,38 @@ def test_passages_are_counted_by_when_they_were_encoded():
     report = Report("ok", engines=(engine,), usage=Usage(1, 1, 5, known=3, encoded=2))
     assert summary(1, count([Ranking("q", (), report)]), 1.0).endswith(
         "0 unchanged; models: model on onnx, 1 thread, computed in float32; "
-        "passages encoded before: 3; passages encoded now: 2"
+        "passages encoded before: 3; passages encoded: 2"
     )
+
+
+@pytest.mark.parametrize(
+    ("done", "start"),
+    [
+        (0, "40 queries in 1.0 s: 40 ok"),
+        (32, "40 queries; of these, ranked now: 8 in 1.0 s; in all: 40 ok"),
+        (40, "out.jsonl is complete: 40 queries, none ranked now; in all: 40 ok"),
+    ],
+)
+def test_what_an_output_had_before_was_not_ranked_now(done, start):
+    line = summary(40, Counter({"ok": 40, "encoded": 960}), 1.0, done=done, output="out.jsonl")
+    assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("counts", "options", "message"),
+    [
+        ({"ok": 3}, [], ""),
+        ({"unchanged": 3}, [], "nothing was reranked: the order is the input's"),
+        (
+            {"unchanged": 3},
+            ["--strict"],
+            "nothing was reranked: the order is the input's (--strict makes this an error)",
+        ),
+        ({"ok": 1, "unchanged": 2}, [], "2 of 3 queries kept the order of the input"),
+    ],
+)
+def test_what_kept_its_order_is_said(counts, options, message):
+    assert not_reranked(3, Counter(counts), options) == message
 
 
 def test_degraded_rankings_say_why():

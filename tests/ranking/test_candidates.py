@@ -65,7 +65,9 @@ class Tactic:
         ({"text": "a", "score": 1, "originalScore": 5}, ("a", None, 1, {"originalScore": 5})),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
         ({"page_content": "a", "metadata": {"k": 1}}, ("a", None, None, {"k": 1})),
-        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {})),
+        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {"node_id": "n"})),
+        (SimpleNamespace(text="a", doc_id=4, metadata={"k": 1}), ("a", 4, None, {"k": 1})),
+        (SimpleNamespace(text="a", id=None, doc_id="d", k=1), ("a", "d", None, {"k": 1})),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from fakes import Answering, Judging, Model, always, raising, shown_in
-from secondpass import Reranker, RerankError
+from secondpass import Issue, Report, Reranker, RerankError
 from secondpass.errors import LLMError, MethodError
-from secondpass.ranking.diagnostics import without_folders
+from secondpass.ranking.diagnostics import log_issues, without_folders
 
 SECRET = "passage text"
 TEXTS = [SECRET, "other"]
@@ -59,6 +59,21 @@ def test_a_record_is_one_line_that_no_name_can_forge(caplog):
     (message,) = caplog.messages
     assert "model m\\x1b[2J\\x9b\\u202e\\nERROR: all is lost" in message
     assert message.isprintable()
+
+
+LEVELS = [
+    ("ok", ["asked_again", "batch_failed"], ["DEBUG"], "all were overcome"),
+    ("ok", ["asked_again", "when_unknown"], ["ERROR"], "one was not"),
+    ("partial", ["asked_again"], ["ERROR"], "candidates have no score"),
+    ("partial", ["no_text"], [], "of the input"),
+]
+
+
+@pytest.mark.parametrize(("status", "codes", "levels"), [row[:3] for row in LEVELS])
+def test_issues_are_logged_at_the_level_or_at_debug(status, codes, levels, caplog):
+    caplog.set_level(logging.DEBUG, "secondpass")
+    log_issues([Report(status, issues=tuple(Issue(code, "words") for code in codes))], "error")
+    assert [record.levelname for record in caplog.records] == levels
 
 
 def rerank(settings, mode, **more):

@@ -342,3 +342,11 @@ def test_the_result_as_plain_values():
 def test_wrong_arguments(arguments, expected):
     with pytest.raises(InputError, match=expected):
         ranking_of("red apples").pack(**arguments)
+
+
+def test_its_repr_has_no_text():
+    ranking = ranking_of("a secret", "another", "a third one, with far more words than fit in here")
+    packed = ranking.pack(8, count=words)
+    assert "secret" in packed.text
+    assert repr(packed) == f"<Packed: 2 sources, {packed.tokens} tokens, 1 left out>"
+    assert repr(ranking.pack(500, count=words)).startswith("<Packed: 3 sources, ")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, MissingExtraError, Ranked, Ranking, Reranker
-from secondpass.types import Issue, Report
+from secondpass.types import TIMES, Issue, Report
 
 FRUIT = [
     {"id": "moon", "text": "a secret moon", "score": 0.9, "page": 4},
@@ -129,7 +129,7 @@ def test_plain_values():
         "spread": None,
         "probability": None,
     }
-    times = {name: record["report"][name] for name in Report.TIMES}
+    times = {name: record["report"][name] for name in TIMES}
     assert record["report"] == ranked().report.to_dict() | times
     record = ranked().to_dict(text=True)
     assert record["query"] == "a secret query"

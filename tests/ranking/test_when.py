@@ -113,7 +113,10 @@ def test_agreement(settings, candidates, value):
         ({"agreement": {"fields": ["a", "b"], "below": 3}}, "agreement.below: must be less than"),
         ({"margin": {}}, "margin: one of below, at_least is required"),
         ({"margin": {"below": 1, "at_least": 1}}, "margin.below: must be larger than at_least (1)"),
-        ({"margin": 0.3}, "margin: must be a mapping, not 0.3; its keys are: below, at_least"),
+        (
+            {"margin": 0.3},
+            "margin: must be a mapping such as {below: 0.3}, not 0.3; its keys are: below, at",
+        ),
         ({"margn": {"below": 1}}, "did you mean 'margin'?"),
         ({"margin": {"below": 1}, "depth": -1}, "depth: must be greater than or equal to 0"),
         ({"agreement": {"fields": ["a"], "below": 1}}, "agreement.fields: must have at least 2"),

@@ -8,10 +8,13 @@ import pty
 import re
 import struct
 import subprocess
+import tempfile
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from typing import TextIO
 
 import pytest
 
@@ -30,6 +33,15 @@ def on_a_terminal(
 
     With ``columns``, the terminal is so wide, and control sequences and line ends are left out.
     """
+    return shown_by(partial(run_main, arguments), env, columns)
+
+
+def shown_by(
+    run: Callable[[TextIO, TextIO, TextIO], object],
+    env: Mapping[str, str] | None = None,
+    columns: int | None = None,
+) -> str:
+    """What a function shows on a terminal; it is called with the three standard streams."""
     environment = {"TERM": "xterm", "COLUMNS": str(columns or 100), "LINES": "40", **(env or {})}
     own, theirs = pty.openpty()
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
@@ -43,9 +55,39 @@ def on_a_terminal(
             open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stdout,
             open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stderr,
         ):
-            run_main(arguments, stdin, stdout, stderr)
+            run(stdin, stdout, stderr)
         shown = seen.result(60)
     return shown if columns is None else _plain(shown)
+
+
+def redirected(target: str, *arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output and what a terminal shows, on which standard error alone is.
+
+    Standard output is a ``file``, a ``pipe``, or the device that is always ``full``. The command
+    runs in this process.
+    """
+    own, theirs = pty.openpty()
+    with (
+        ThreadPoolExecutor(2) as pool,
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryFile() as file,
+    ):
+        patch.setenv("TERM", "xterm")
+        patch.setenv("COLUMNS", "100")
+        seen = pool.submit(_read, own)
+        reading, writing = os.pipe()
+        written = pool.submit(_read, reading)
+        outputs = {"file": file.fileno(), "pipe": writing}
+        output = os.dup(outputs[target]) if target in outputs else os.open("/dev/full", os.O_WRONLY)
+        os.close(writing)
+        with (
+            open(os.devnull, encoding="utf-8") as stdin,
+            open(output, "w", encoding="utf-8") as stdout,
+            open(theirs, "w", encoding="utf-8", buffering=1) as stderr,
+        ):
+            code = run_main(arguments, stdin, stdout, stderr)
+        file.seek(0)
+        return code, (file.read().decode() or written.result(60)), _plain(seen.result(60))
 
 
 def shown_at(columns: int, *arguments: object) -> str:
@@ -67,6 +109,31 @@ def shown_at(columns: int, *arguments: object) -> str:
         )
         stdout.close()
         return _plain(seen.result(60))
+
+
+def left_on_screen(shown: str) -> str:
+    """What a terminal shows at the end, of output with control characters, with all that scrolled.
+
+    It knows the sequences by which progress bars move the cursor up and erase lines.
+    """
+    lines: list[str] = [""]
+    row = column = 0
+    for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|[\r\n])", shown):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\r":
+            column = 0
+        elif part.startswith("\x1b"):
+            if part[-1] == "A":
+                row = max(0, row - int(part[2:-1] or 1))
+            elif part[-1] == "K":
+                lines[row] = ""
+        else:
+            line = lines[row].ljust(column)
+            lines[row] = line[:column] + part + line[column + len(part) :]
+            column += len(part)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _plain(shown: str) -> str:

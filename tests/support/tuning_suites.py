@@ -1,7 +1,10 @@
 """Suites in which `lexical` gains much, or nothing."""
 
+import json
+from pathlib import Path
+
 from secondpass import Candidate
-from secondpass_evaluation import Suite, make_suite
+from secondpass_evaluation import Suite, make_suite, write_qrels, write_queries
 
 COUNT = 30
 
@@ -25,3 +28,19 @@ LAST = suite_of(5)
 
 FIRST = suite_of(0)
 """The relevant passage is first: no gain is possible."""
+
+
+def folder_of(suite: Suite, path: Path) -> Path:
+    """A new folder with the suite."""
+    path.mkdir()
+    write_queries(path / "queries.jsonl", suite.queries)
+    write_qrels(path / "qrels.tsv", suite.qrels)
+    lines = [
+        {
+            "query_id": query,
+            "candidates": [{"id": it.id, "text": it.text, "score": it.score} for it in items],
+        }
+        for query, items in suite.candidates.items()
+    ]
+    (path / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path

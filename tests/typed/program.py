@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from haystack import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 
+import secondpass
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker, SecondPassStorer
 from llama_index.postprocessor.secondpass import SecondPassRerank, SecondPassStore
 from secondpass import Candidate, Limits, Ranked, Ranking, Report, Reranker
@@ -50,6 +51,23 @@ class WordCount:
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         return [float(sum(word in text for word in query.split())) for text in documents]
+
+
+class ListScorer:
+    """A scorer whose parameters have other names, and that takes lists alone."""
+
+    model_name = "list-scorer"
+    score_kind = "similarity"
+
+    def score_pairs(self, question: str, texts: list[str]) -> tuple[float, ...]:
+        return tuple(0.5 for _ in texts)
+
+
+class Chunk:
+    """A document of another package."""
+
+    def __init__(self, page_content: str) -> None:
+        self.page_content = page_content
 
 
 class Grades:
@@ -92,6 +110,8 @@ by_mappings = [
 
 by_objects = [
     Reranker(WordCount()),
+    Reranker(ListScorer()),
+    Reranker(Graded(Grades()), limits={"retries": 0}),
     Reranker("lexical", blend=Blend(0.2, "minmax")),
     Reranker("lexical", floor=Floor(0.1, on="rerank")),
     Reranker("lexical", probabilities=Probabilities(slope=1.0, intercept=-2)),
@@ -101,7 +121,7 @@ by_objects = [
     Reranker("lexical", orders={"learn": Tiers(field="level", tiers=["easy"]), "none": None}),
     Reranker("lexical", when=When(margin=Range(below=0.5))),
     Reranker("lexical", when=When(agreement=Agreement(["bm25", "vector"], at_least=0.1))),
-    Reranker("lexical", fallback=[WordCount()]),
+    Reranker("lexical", fallback=[WordCount(), {"type": "lexical"}, "embedded"]),
     Reranker("lexical", render=Rendering(fields=["title?", "text"], labels=True)),
     Reranker("lexical", passages=Passages(size=200)),
     Reranker("lexical", limits=Limits(deadline=5)),
@@ -138,6 +158,7 @@ options: dict[str, Any] = {"depth": 20}
 unpacked = Reranker.from_preset("lexical", **options)
 brief = preset.changed(top_k=1, floor={"at": -1.0}, when=None, passages={"size": 100})
 written = Reranker.from_config(brief.to_config())
+presets: dict[str, str] = secondpass.config.presets()
 weight: float = 0.0 if preset.blend is None else preset.blend.original
 deadline: float | None = brief.limits.deadline
 assert (weight, deadline) == (0.1, 2)
@@ -145,6 +166,15 @@ assert (weight, deadline) == (0.1, 2)
 
 def mistakes() -> None:
     """Errors for type checkers: with `--strict`, one that is none would be an unused ignore."""
+    Reranker(5)  # type: ignore[arg-type]
+    Reranker(WordCount)  # type: ignore[arg-type]
+    Reranker("lexical", fallback=[5])  # type: ignore[list-item]
+    Reranker.from_preset("lexical", method=5)  # type: ignore[arg-type]
+    Cascade(["lexical", 5])  # type: ignore[list-item]
+    preset.depth = 3  # type: ignore[misc]
+    preset.top_k = None  # type: ignore[misc]
+    preset.rerank(QUERY, [5])  # type: ignore[list-item]
+    preset.rerank(QUERY, [object()])  # type: ignore[list-item]
     Reranker("lexical", limits=3)  # type: ignore[arg-type]
     Reranker("lexical", when="always")  # type: ignore[arg-type]
     Reranker("lexical", tail="cut")  # type: ignore[arg-type]
@@ -170,6 +200,15 @@ for reranker in [*by_mappings, *by_objects, unpacked, written]:
 ranking: Ranking = preset.rerank(QUERY, candidates, top_k=1, order=TIERS, instruction="be brief")
 report: Report = ranking.report
 assert (ranking[0].id, report.status) == ("b", "ok")
+for objects in (
+    [Chunk(text) for text in TEXTS],
+    [Document(content=text) for text in TEXTS],
+    [NodeWithScore(node=TextNode(text=text)) for text in TEXTS],
+    [TextNode(text=text) for text in TEXTS],
+):
+    assert preset.rerank(QUERY, objects)[0].text == TEXTS[1]
+with Reranker("lexical") as closed:
+    assert closed.rerank_many([(QUERY, [Chunk(TEXTS[0])])])[0][0].text == TEXTS[0]
 many = preset.rerank_many([(QUERY, TEXTS), (QUERY, candidates)], floor=None, deadline=2)
 assert [ranking[0].position for ranking in many] == [1, 1]
 
@@ -182,6 +221,8 @@ if TYPE_CHECKING:  # names that only an error knows are wrong for type checkers,
 
 
 async def calls() -> tuple[Ranking, list[bool]]:
+    async with preset as reranker:
+        await reranker.awarm_up()
     finals = [interim.report.final async for interim in preset.astream(QUERY, TEXTS, strict=True)]
     return await preset.arerank(QUERY, TEXTS, depth=2, dedupe=True), finals
 

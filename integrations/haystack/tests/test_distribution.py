@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from printed_commands import blocks
+from stated_output import run_blocks
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -45,10 +46,7 @@ def test_every_parameter_is_documented_in_haystack_s_form() -> None:
 
 
 def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = (PROJECT / "README.md").read_text(encoding="utf-8").split("```python\n")[1:]
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(block.split("```")[0], names)
+    run_blocks(blocks(PROJECT / "README.md", "python"), "README.md")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("The castle garden opens at nine. scored")
     assert lines[2] == "ok"

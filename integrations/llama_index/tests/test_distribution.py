@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from printed_commands import blocks
+from stated_output import run_blocks
 
 
 def test_the_distribution_is_laid_out_as_llamahub_wants() -> None:
@@ -25,12 +24,8 @@ def test_the_distribution_is_laid_out_as_llamahub_wants() -> None:
         assert [one.name for one in parent.iterdir() if one.is_file()] == []
 
 
-def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    exec("\n".join(blocks), {})
-    promised = re.findall(r"^print\(.*\)  # (.*)$", readme, re.MULTILINE)
-    assert capsys.readouterr().out.splitlines() == promised
+def test_the_readme_runs() -> None:
+    run_blocks(blocks(Path(__file__).parents[1] / "README.md", "python"), "README.md")
 
 
 def test_installed_distribution_lists_requirements() -> None:

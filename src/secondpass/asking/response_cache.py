@@ -76,6 +76,8 @@ class ResponseCache:
     def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
         """The cache of a run that can be resumed, without limits of size and age.
 
+        The file is created with the first answer.
+
         Answers of another namespace are not returned, nor those stored since the time ``before``,
         so that equal questions of one run are all asked.
 
@@ -85,6 +87,7 @@ class ResponseCache:
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
         cache.check()
         cache._namespace, cache._store.found_before = namespace, before
+        cache._store.created_by_reading = False
         return cache
 
     def check(self) -> None:

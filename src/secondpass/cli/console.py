@@ -20,6 +20,7 @@ from rich.text import Text
 
 from secondpass.errors import printable
 from secondpass.formats import to_json
+from secondpass.formats.files import naming
 from secondpass.settings import yaml_text
 
 ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
@@ -27,6 +28,9 @@ ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 _WIDE = 10_000
 """Columns where output is not a terminal, so that lines are not wrapped."""
+
+_STANDARD_OUTPUT = "standard output"
+"""Its name in messages, in place of a path."""
 
 _EXCERPT = 240
 """Characters of a text in a table."""
@@ -47,9 +51,20 @@ def message_console() -> Console:
     return _live[-1] if _live else _PipeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
+class _ResultConsole(_PipeConsole):
+    """A console for standard output; an error of writing names it."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with naming(_STANDARD_OUTPUT):
+            super().print(*objects, **options)
+
+
 def result_console() -> Console:
-    console = _PipeConsole(highlight=False)
-    return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
+    """The console for results; the console of the bars if these would overwrite them."""
+    if _live and is_redirected(sys.stdout):
+        return _live[-1]
+    console = _ResultConsole(highlight=False)
+    return console if console.is_terminal else _ResultConsole(highlight=False, width=_WIDE)
 
 
 def print_text(
@@ -127,6 +142,18 @@ def on_terminal(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def is_redirected(stream: IO[str] | None) -> bool:
+    """Whether progress bars receive what is written to a stream, to print it above them."""
+    return hasattr(stream, "rich_proxied_file")
+
+
+def on_same_terminal(first: IO[str] | None, second: IO[str] | None) -> bool:
+    """Whether two streams are the same terminal."""
+    if first is None or second is None or not (on_terminal(first) and on_terminal(second)):
+        return False
+    return os.path.sameopenfile(first.fileno(), second.fileno())
+
+
 def escaped(text: str) -> str:
     """Escape control characters, except line feeds."""
     return "\n".join(map(printable, text.split("\n")))
@@ -180,8 +207,20 @@ def info(message: str) -> None:
 
 def write(text: str) -> None:
     if sys.stdout is None:
-        raise OSError(errno.EBADF, "is closed", "standard output")
-    sys.stdout.write(text)
+        raise OSError(errno.EBADF, "is closed", _STANDARD_OUTPUT)
+    with naming(_STANDARD_OUTPUT):
+        sys.stdout.write(text)
+
+
+def flush_results() -> None:
+    """Flush standard output, unless it is closed.
+
+    Raises:
+        OSError: what was written does not fit on the disk, for example.
+    """
+    if sys.stdout is not None:
+        with naming(_STANDARD_OUTPUT):
+            sys.stdout.flush()
 
 
 def print_json(value: Any) -> None:

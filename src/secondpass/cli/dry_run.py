@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from secondpass.asking.expected_use import Expected, merged, total
@@ -27,16 +28,31 @@ TOKENS = (
 NOTE = f"dry run: no model was called. {TOKENS}"
 
 
-def print_dry_run(
-    reranker: Reranker, requests: Iterable[tuple[Request, Mapping[str, Any]]], *, as_json: bool
-) -> None:
-    """Print the estimated calls, tokens and cost of ranking requests with their call options."""
+@dataclass(frozen=True)
+class Estimate:
+    """What ranking requests is estimated to take."""
+
+    queries: int
+    candidates: int
+    uses: Sequence[Expected]
+
+
+def estimated(
+    reranker: Reranker, requests: Iterable[tuple[Request, Mapping[str, Any]]]
+) -> Estimate:
+    """Estimate the ranking of requests with their call options."""
     queries = candidates = 0
     uses: list[Expected] = []
     for request, options in requests:
         uses = merged([*uses, *reranker.expected_use([request], **options)])
         queries += 1
         candidates += len(request.candidates)
+    return Estimate(queries, candidates, uses)
+
+
+def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
+    """Print the estimated calls, tokens and cost; no progress bar may be on screen."""
+    queries, candidates, uses = estimate.queries, estimate.candidates, estimate.uses
     if as_json or not on_terminal(sys.stdout):
         print_json(
             {"dry_run": True, "queries": queries, "candidates": candidates, **use_record(uses)}

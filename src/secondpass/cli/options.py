@@ -8,15 +8,16 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail
+from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
@@ -39,7 +40,8 @@ Preset = Annotated[
     typer.Option(
         "--preset",
         "-p",
-        help="Name of a preset, a ready-made configuration; `secondpass presets` lists them.",
+        help="Name of a preset, a ready-made configuration; `secondpass presets` lists them. "
+        "Without a preset and a file, commands that rank use `default`.",
         autocompletion=complete_preset,
     ),
 ]
@@ -288,6 +290,21 @@ def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] |
 
 
 @contextmanager
+def new_folder(path: Path | None) -> Iterator[None]:
+    """Create a folder for output, and remove it again if an error leaves it empty."""
+    if path is None or path.is_dir():
+        yield
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            path.rmdir()
+        raise
+
+
+@contextmanager
 def monitored(folder: Path | None) -> Iterator[None]:
     """Monitor the rankings made in the block; without a folder, do nothing."""
     if folder is None:
@@ -295,12 +312,13 @@ def monitored(folder: Path | None) -> Iterator[None]:
         return
     from secondpass.monitoring import Monitor
 
-    try:
-        monitor = Monitor(folder)
-    except InputError as error:
-        fail(f"--monitor: {str(error).removeprefix('folder: ')}")
-    with monitor:
-        yield
+    with new_folder(None if folder.exists() else folder):  # else Monitor says what is wrong
+        try:
+            monitor = Monitor(folder)
+        except InputError as error:
+            fail(f"--monitor: {str(error).removeprefix('folder: ')}")
+        with monitor:
+            yield
 
 
 _DEFAULT_DEPTH = 50
@@ -353,7 +371,33 @@ def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
     """The reranker of a configuration; a dry run does not need the packages of its models."""
     with running_nothing() if dry_run else nullcontext():
-        return load(config)
+        reranker = load(config)
+    if not dry_run:
+        note_new_stores(config)
+    return reranker
+
+
+def note_new_stores(*configs: Mapping[str, Any]) -> None:
+    """Print which stores of passages do not exist yet: their paths may be misspelt.
+
+    The configurations need not be valid.
+    """
+    paths: dict[str, None] = {}
+    for config in configs:
+        waiting = [config.get("method"), config.get("fallback")]
+        while waiting:
+            method = waiting.pop()
+            if isinstance(method, list):
+                waiting += method
+            elif isinstance(method, Mapping):
+                waiting += [method.get("method"), method.get("stages")]
+                store = method.get("store")
+                path = store.get("path") if isinstance(store, Mapping) else store
+                if isinstance(path, str) and not Path(path).exists():
+                    paths[path] = None
+    for path in paths:
+        command = f"`secondpass store DOCS --into {shlex.quote(path)}`"
+        info(f"{path} is a new, empty store; {command} fills it")
 
 
 def _check_source(preset_name: str | None, file: Path | None) -> None:

@@ -27,6 +27,7 @@ from secondpass.cli.console import (
     info,
     live_console,
     message_console,
+    on_same_terminal,
     on_terminal,
     one_line,
 )
@@ -89,9 +90,11 @@ def progress_bars(quiet: bool = False) -> Iterator[types.Progress]:
         yield _lines()
         return
     console = message_console()
+    # What others print goes above the bars. Results in a file or a pipe must not be redirected.
+    redirected = on_same_terminal(sys.stdout, sys.stderr)
     with (
         bars_of_packages(shown=False),
-        Progress(*columns(), console=console, transient=True) as bars,
+        Progress(*columns(), console=console, transient=True, redirect_stdout=redirected) as bars,
         live_console(console),
     ):
         tasks: dict[str, TaskID] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from secondpass.cli.console import (
     excerpt,
     fail,
     file_console,
+    flush_results,
     one_line,
     print_error,
     print_text,
@@ -27,12 +27,12 @@ from secondpass.cli.tables import FittedTable
 from secondpass.errors import InputError
 from secondpass.formats import to_json
 from secondpass.formats.errors import FormatError
-from secondpass.formats.files import compressed, is_gzip
+from secondpass.formats.files import compressed, is_gzip, naming
 from secondpass.formats.lines import check_field
 from secondpass.formats.requests import InputRequest, ranking_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.result import Ranking
-from secondpass.settings import suggestion
+from secondpass.settings import counted, suggestion
 from secondpass.types import Ranked
 
 _TABLE_ROWS = 10
@@ -138,6 +138,9 @@ class Formatter:
             console.print(table)
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
+            is_asked = bool(request.options.get("top_k") or self.top_k)
+            for line in left_out_lines(ranking, except_top_k=is_asked):
+                print_text(console, line)
             for explanation in explained(ranking, self.explain):
                 print_text(console, f"\n{explanation}", indent=EXPLANATION_INDENT)
         return captured.get() + "\n"
@@ -150,6 +153,30 @@ def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
         with suppress(InputError):
             explanations.append(ranking.explain(identifier))
     return explanations
+
+
+def left_out_lines(ranking: Ranking, *, except_top_k: bool) -> list[str]:
+    """What the table of a ranking lacks, and why: a line for each reason."""
+    report, lines = ranking.report, []
+    total = len(ranking) + sum(map(len, report.left_out.values()))
+    for reason, positions in report.left_out.items():
+        if reason not in _WHY_LEFT_OUT or (except_top_k and reason == "top_k"):
+            continue
+        is_one = len(positions) == 1
+        at = "" if report.threshold is None else f"{report.threshold.at:g}"
+        why = _WHY_LEFT_OUT[reason].format(is_="is" if is_one else "are", at=at)
+        hint = f"; --explain ID shows {'its score' if is_one else 'their scores'}"
+        count = f"{len(positions):,} of {counted(total, 'candidate')}"
+        lines.append(f"{count} {why} and left out{hint}")
+    return lines
+
+
+_WHY_LEFT_OUT = {
+    "floor": "{is_} below the threshold {at}",
+    "duplicate": "{is_} repeated with a lower retrieval score",
+    "tail": "{is_} beyond the depth",
+    "top_k": "{is_} beyond top_k",
+}
 
 
 def report_unexplained(identifiers: Iterable[str], ids: Sequence[str], problem: str) -> None:
@@ -174,7 +201,8 @@ class Stream:
 
     def __init__(self, path: Path | None) -> None:
         self.counts: Counter[str] = Counter()
-        self._compress = path is not None and is_gzip(path)
+        self.done = 0
+        self.path = path
         self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Stream:
@@ -182,7 +210,8 @@ class Stream:
 
     def __exit__(self, *_error: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # a failed write raises again here, and was reported
+                self._file.close()
 
     def count_done(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - as in Resumable
         """Number of the next requests that are done already: none."""
@@ -190,13 +219,14 @@ class Stream:
 
     def write(self, text: str, counts: Counter[str]) -> None:
         self.counts.update(counts)
-        if self._file is None:
+        if self._file is None or self.path is None:
             write(text)
-            sys.stdout.flush()
+            flush_results()
         else:
             data = text.encode("utf-8", "backslashreplace")
-            self._file.write(compressed(data) if self._compress else data)
-            self._file.flush()
+            with naming(self.path):
+                self._file.write(compressed(data) if is_gzip(self.path) else data)
+                self._file.flush()
 
     def finish(self) -> None:
         """Do nothing: all requests were written."""

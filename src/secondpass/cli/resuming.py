@@ -19,7 +19,14 @@ from typing import Any, BinaryIO
 
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import InputError
-from secondpass.formats.files import atomic_write, compressed, flush_file, is_gzip, open_locked
+from secondpass.formats.files import (
+    atomic_write,
+    compressed,
+    flush_file,
+    is_gzip,
+    naming,
+    open_locked,
+)
 from secondpass.reranker import Reranker
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -84,11 +91,9 @@ class Resumable:
         file, data = self._start(), text.encode("utf-8", "backslashreplace")
         # A gzip member per batch, so that the file can be cut and continued between batches.
         data = compressed(data) if is_gzip(self.path) else data
-        try:
+        with naming(self.path):
             file.write(data)
             flush_file(file)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
         self._written.update(data)
         self.counts.update(counts)
         self._save(file)
@@ -171,7 +176,7 @@ def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator
         yield reranker
         return
     answers = ResponseCache.of_run(answers_of(path))
-    if not resume:
+    if not resume and answers_of(path).exists():  # else an error would name it, not the output
         answers.delete()
     with reranker.storing_answers(answers) as storing:
         yield storing

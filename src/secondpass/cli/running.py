@@ -29,10 +29,11 @@ from secondpass.cli.console import (
     bars_of_packages,
     escaped,
     fail,
+    flush_results,
     on_terminal,
     warn,
 )
-from secondpass.errors import SecondPassError
+from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import describe, parameter_hints, parameters_of
 from secondpass.settings.messages import did_you_mean, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
@@ -225,6 +226,8 @@ class CommandGroup(TyperGroup):
         """Find the subcommand; the exit code is 2 if there is none of this name."""
         name = args[0]
         known = self.list_commands(ctx)
+        if name == "help" and name not in known:
+            return self._help(ctx, args[1:])
         hint = _similar(name, known)
         takers = [it for it in ("show", "validate") if it in known]
         if takers and Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
@@ -232,6 +235,15 @@ class CommandGroup(TyperGroup):
         if name not in known:
             fail(f"{name}: no such command{hint}", USAGE_ERROR)
         return super().resolve_command(ctx, args)
+
+    def _help(self, ctx: Any, args: list[str]) -> NoReturn:
+        """Show the help of the group, or of the command that is named, as ``--help`` does."""
+        group: Any = self
+        for name in args:
+            _, group, _ = group.resolve_command(ctx, [name])
+            ctx = group.make_context(name, [], parent=ctx, resilient_parsing=True)
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
     def sections(self, ctx: Any) -> Mapping[str, Iterable[str]]:
         """The names of the commands by the headings of the help."""
@@ -259,15 +271,15 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
     def reported(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             result = command(*args, **kwargs)
-            if sys.stdout is not None:
-                sys.stdout.flush()  # report a full disk here, not while Python exits
+            flush_results()  # report a full disk here, not while Python exits
             return result
         except (typer.Exit, typer.Abort):
             raise
         except (KeyboardInterrupt, Exception) as error:
             # A library may convert KeyboardInterrupt to another exception.
             if isinstance(error, Exception) and not _interrupts:
-                _report(error)
+                settings: Any = kwargs.get("settings")  # of --set
+                _report(naming_settings(error, settings or ()))
             can_resume = "resume" in kwargs and kwargs.get("output")
             fail("stopped; continue with --resume" if can_resume else "stopped", _stopped_code())
 
@@ -291,6 +303,23 @@ def _reason(error: OSError) -> str | None:
     if folder and not os.path.exists(folder):
         return "its folder does not exist"
     return "there is no such file or folder"
+
+
+def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
+    """An error about a configuration, whose problems name ``--set`` if it has caused them.
+
+    The value of ``--set`` is not named: it may be a key.
+    """
+    if not settings or not isinstance(error, ConfigurationError):
+        return error
+    keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings]
+    set_ones = [any(it.path[: len(key)] == key for key in keys) for it in error.problems]
+    problems = [
+        Problem((), f"--set {problem}") if is_set else problem
+        for problem, is_set in zip(error.problems, set_ones, strict=True)
+    ]
+    about = "" if error.about == "configuration" and all(set_ones) else error.about
+    return ConfigurationError(problems, about)
 
 
 def _report(error: Exception) -> NoReturn:

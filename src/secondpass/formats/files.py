@@ -26,6 +26,22 @@ _NOT_SUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS, errno.
 
 
 @contextmanager
+def naming(path: str | PathLike[str], *hidden: Path) -> Iterator[None]:
+    """Have an OSError that names no file, or a ``hidden`` one, name this file.
+
+    An error of a full disk names none: Python raises it when it writes, not when it opens the file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and error.filename not in {*map(fspath, hidden)}:
+            raise
+        # An array of numpy that could not be written whole has no error number.
+        reason = error.strerror or f"was not written whole; is the disk full? ({error})"
+        raise OSError(error.errno, reason, fspath(path)) from error
+
+
+@contextmanager
 def atomic_write(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file that replaces ``path`` when the block ends without an exception.
 
@@ -43,11 +59,12 @@ def atomic_write(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO
     """
     temporary = temporary or path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            yield file
-            flush_file(file)
-        os.replace(temporary, path)
-        flush_folder(path.parent)
+        with naming(path, temporary):
+            with open(temporary, "wb") as file:
+                yield file
+                flush_file(file)
+            os.replace(temporary, path)
+            flush_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from secondpass.ranking.candidates import TEXT_KEYS, stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
 from secondpass.ranking.result import Ranking, item_record
 from secondpass.settings import describe, suggestion
-from secondpass.types import Candidate, Ranked
+from secondpass.types import TIMES, Candidate, Ranked
 
 _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
@@ -242,7 +242,7 @@ def ranking_record(
     """The object of a line; with ``text`` also texts and metadata, with ``timings`` durations."""
     report = ranking.report.to_dict()
     if not timings:
-        for name in ranking.report.TIMES:
+        for name in TIMES:
             del report[name]
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query

@@ -17,7 +17,7 @@ _NOTHING = "nothing relevant"
 _AGAIN = {
     "cached": "cached answers",
     "known": "passages encoded before",
-    "encoded": "passages encoded now",
+    "encoded": "passages encoded",
     "retries": "retries",
     "repairs": "repairs",
 }
@@ -67,10 +67,21 @@ def tokens_and_cost(counts: Counter[str]) -> tuple[int, float]:
     return counts[_INPUT] + counts[_OUTPUT], counts[_COST] * _COST_UNIT
 
 
-def summary(total: int, counts: Counter[str], seconds: float) -> str:
-    """One line about ``total`` rankings with these counts."""
+def summary(
+    total: int, counts: Counter[str], seconds: float, *, done: int = 0, output: object = None
+) -> str:
+    """One line about ``total`` rankings with these counts.
+
+    ``done`` is the number of those that the ``output`` had before.
+    """
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
-    line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
+    if not done:
+        line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
+    elif done < total:
+        now = f"of these, ranked now: {total - done:,} in {seconds:.1f} s"
+        line = f"{_queries(total)}; {now}; in all: {statuses}"
+    else:
+        line = f"{output} is complete: {_queries(total)}, none ranked now; in all: {statuses}"
     for kind, label in (
         ("degraded by", "degraded by"),
         ("issue", "issues"),
@@ -98,6 +109,20 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     if priced := counts[_PRICED]:
         line += f"; cost: {counts[_COST] * _COST_UNIT:.4g}{_share(priced, total)}"
     return line
+
+
+def not_reranked(total: int, counts: Counter[str], options: Sequence[str] = ()) -> str:
+    """What to know if rankings have the order of the input; empty if none has.
+
+    ``options`` are those that make this an error.
+    """
+    unchanged = counts["unchanged"]
+    if not unchanged:
+        return ""
+    hint = f" ({' or '.join(options)} makes this an error)" if options else ""
+    if unchanged == total:
+        return f"nothing was reranked: the order is the input's{hint}"
+    return f"{unchanged:,} of {_queries(total)} kept the order of the input{hint}"
 
 
 def _how_many(kind: str, number: int, total: int) -> str:

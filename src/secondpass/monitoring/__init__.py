@@ -19,11 +19,11 @@ import sys
 import threading
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
-from secondpass import __version__
 from secondpass.concurrency.waiting import BackgroundThread, Signal
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
@@ -47,6 +47,8 @@ from secondpass.settings import describe
 from secondpass.types import Report
 
 __all__ = ["STATISTICS", "DayCounts", "DayKey", "Days", "Monitor", "read_days"]
+
+_VERSION: str = import_module("secondpass").__version__  # the package imports this module
 
 _monitors: WeakSet[Monitor] = WeakSet()
 
@@ -138,11 +140,11 @@ class Monitor:
         report, trace = operation.report, operation.trace
         day, name = time.strftime("%Y-%m-%d", time.gmtime()), without_folders(operation.name)
         if report is None:
-            key = DayKey(day, name, None, None, __version__, None)
+            key = DayKey(day, name, None, None, _VERSION, None)
             self._add(key, operation.query, "cancelled", [operation.error or "cancelled"], {})
             return
         method = report.method and without_folders(report.method)
-        key = DayKey(day, name, method, report.score_kind, __version__, _engine(report))
+        key = DayKey(day, name, method, report.score_kind, _VERSION, _engine(report))
         statistics = {} if trace is None else ranking_statistics(trace)
         # A skipped ranking has no method, like a failed one; the status distinguishes them.
         skipped = report.status == "ok" and report.skipped is not None and report.method is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -20,6 +20,8 @@ _FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
 TEXT_KEYS = ("text", "page_content", "content")
 """Keys and attributes for the text: ``page_content`` is that of LangChain's documents."""
 _CANDIDATE_KEYS = frozenset({*TEXT_KEYS, "id", "score", "metadata"})
+_ID_ATTRIBUTES = ("id", "node_id", "doc_id")
+"""Attributes for the id in objects, such as those of LlamaIndex and of rerankers."""
 _SCORE_KEYS = ("score", "originalScore")
 """Keys for the retrieval score of a mapping; the first that is there counts."""
 _LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
@@ -37,11 +39,11 @@ def to_candidates(
 ) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
-    The text of a mapping or object is ``text``, ``page_content`` or ``content``; the ``id``,
-    ``score`` and ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes
-    are used. Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well.
-    A mapping without a text is an error unless a method is shown other fields (``text_needed``).
-    ``name`` is that of the argument, for messages.
+    The text of a mapping or object is ``text``, ``page_content`` or ``content``, the id of an
+    object ``id``, ``node_id`` or ``doc_id``; the ``score`` and ``metadata`` (or ``meta``) are read.
+    If it has no metadata, its other attributes are used. Without a ``score``, ``originalScore`` is
+    the retrieval score; it is metadata as well. A mapping without a text is an error unless a
+    method is shown other fields (``text_needed``). ``name`` is that of the argument, for messages.
 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
@@ -189,7 +191,7 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     metadata = _metadata_of(value)
     return {
         "text": text,
-        "id": _first_attribute(value, ("id", "node_id")),
+        "id": _first_attribute(value, _ID_ATTRIBUTES),
         "score": _first_attribute(value, _SCORE_KEYS),
         "metadata": _other_attributes(value, names) if metadata is None else metadata,
     }
@@ -202,7 +204,9 @@ def _other_attributes(value: object, names: Sequence[str]) -> dict[str, Any]:
     """
     if not names:
         names = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    read = {*TEXT_KEYS, "id", "node_id", "score", "metadata", "meta"}
+    read = {*TEXT_KEYS, "score", "metadata", "meta"}
+    has_id = (name for name in _ID_ATTRIBUTES if getattr(value, name, None) is not None)
+    read |= {"id", *islice(has_id, 1)}
     return {name: getattr(value, name) for name in names if name not in read}
 
 

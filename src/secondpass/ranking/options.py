@@ -227,39 +227,25 @@ class PassSettings:
         return replace(self, **changes)
 
 
-def show_call_options(explained: Callable[..., Any] | None = None) -> Callable[[F], F]:
+def show_call_options(function: F) -> F:
     """Show the keywords of :class:`CallOptions` in ``help()`` of a function that takes them.
 
     They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
-
-    Args:
-        explained: the function whose docstring explains them; that part of it is appended.
     """
-
-    def shown(function: F) -> F:
-        signature = inspect.signature(function)
-        parameters = [
-            p
-            for p in signature.parameters.values()
-            if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
-        ]
-        parameters += [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=annotation.__forward_arg__,  # as written, like those of the function
-            )
-            for name, annotation in CallOptions.__annotations__.items()
-        ]
-        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        # With a default, a call with docs= reaches `validate`, which says what to write.
-        function.__defaults__ = (MISSING,)
-        if explained is not None and explained.__doc__ and function.__doc__:  # none with -OO
-            docs = inspect.cleandoc(explained.__doc__)
-            options = docs[docs.index(f"    {next(iter(CallOptions.__annotations__))}:") :]
-            explanation = options.partition("\n\n")[0]
-            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\nOptions:\n{explanation}"
-        return function
-
-    return shown
+    signature = inspect.signature(function)
+    parameters = [
+        p for p in signature.parameters.values() if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
+    ]
+    parameters += [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=annotation.__forward_arg__,  # as written, like those of the function
+        )
+        for name, annotation in CallOptions.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    # With a default, a call with docs= reaches `validate`, which says what to write.
+    function.__defaults__ = (MISSING,)
+    return function

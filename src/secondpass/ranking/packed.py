@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from secondpass.errors import unchangeable
 from secondpass.questions import Span
+from secondpass.settings import counted
 
 TokenCounter: TypeAlias = Callable[[str], Any]
 """Returns the number of tokens of a text, or the tokens."""
@@ -62,6 +63,13 @@ class Packed:
     sources: tuple[Source, ...]
     tokens: int
     left_out: Mapping[str, tuple[int, ...]]
+
+    def __repr__(self) -> str:
+        # Sources, size and what is left out. Records are logged, so there is no text.
+        parts = [counted(len(self.sources), "source"), counted(self.tokens, "token")]
+        if left := sum(map(len, self.left_out.values())):
+            parts.append(f"{left:,} left out")
+        return f"<Packed: {', '.join(parts)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return dicts, lists, strings and numbers, ready for JSON."""

@@ -22,6 +22,7 @@ from secondpass.services.diagnosis import Sent, codes, words
 from secondpass.services.http import RedirectedError, ResponseTooLongError, UnreadableResponseError
 from secondpass.services.network import certificates, explanation, proxy_for, unread_certificates
 from secondpass.services.throttle import LONGEST, reset_seconds
+from secondpass.settings.secrets import bare
 
 _MAX_TEXT = 20_000  # characters of a body that are searched
 
@@ -260,7 +261,24 @@ def _connection_error(chain: Sequence[BaseException], names: Set[str], url: str)
     )
     is_proxy = unreachable and "ConnectError" in names and proxy_for(url) is not None
     message = "the proxy cannot be reached" if is_proxy else "connection failed"
+    if not is_proxy and _is_refused(chain, names) and (origin := _origin(url)):
+        message = f"no server answers at {origin}; start it, or set `base_url`"
     return LLMError(message, "connection", retryable=True)
+
+
+def _is_refused(chain: Sequence[BaseException], names: Set[str]) -> bool:
+    """Whether nothing listens at an address, which exists."""
+    if any(isinstance(link, socket.gaierror) for link in chain):
+        return False
+    # Several addresses of a name were tried, so that the error is none of them.
+    several = "ConnectError" in names and type(chain[-1]) is OSError
+    return several or any(isinstance(link, ConnectionRefusedError) for link in chain)
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port of an address; empty if it is invalid."""
+    scheme, _, rest = bare(url).partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if rest else ""
 
 
 def _untrusted(chain: Sequence[BaseException]) -> str:

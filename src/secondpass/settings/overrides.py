@@ -93,15 +93,14 @@ def with_parameter_names(
     for name, override in flat.items():
         for place in override.places:
             parameters[tuple(place.split("."))] = name
-    result = []
-    for problem in problems:
-        above = [
-            (name, *problem.path[len(path) :])
-            for path, name in parameters.items()
-            if problem.path[: len(path)] == path
-        ]
-        result.append(Problem(above[0], problem.message) if above else problem)
-    return result
+
+    def with_parameter_name(problem: Problem) -> Problem:
+        for path, name in parameters.items():
+            if problem.path[: len(path)] == path:
+                return Problem((name, *problem.path[len(path) :]), problem.message)
+        return problem
+
+    return [*map(with_parameter_name, problems)]
 
 
 def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> list[str]:

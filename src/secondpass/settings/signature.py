@@ -405,6 +405,17 @@ def definition(name: str) -> dict[str, Any]:
     return {"x-definition": name}
 
 
+def _example(cls: type, value: object) -> str:
+    """`` such as …``: a number as the value of the first key that takes it, or empty."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    for name in parameters_of(cls):
+        with contextlib.suppress(ConfigurationError):
+            from_mapping(cls, {name: value})
+            return f" such as {{{name}: {value}}}"
+    return ""
+
+
 def nested(cls: type, *, optional: bool = False) -> Nested:
     """Marks a parameter that holds a ``cls``, or None if ``optional``."""
 
@@ -414,7 +425,10 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
         known = ", ".join(parameters_of(cls))
-        raise ConfigurationError(f"must be a mapping, not {describe(value)}; its keys are: {known}")
+        example = _example(cls, value)
+        raise ConfigurationError(
+            f"must be a mapping{example}, not {describe(value)}; its keys are: {known}"
+        )
 
     def schema() -> dict[str, Any]:
         own = model_of(cls).model_json_schema()

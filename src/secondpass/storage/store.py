@@ -50,6 +50,7 @@ class Store(Generic[V]):
     Attributes:
         found_before: only values stored before this value of :func:`time.time` are returned; None
             returns all.
+        created_by_reading: whether reading creates the file; writing always does.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Store(Generic[V]):
         self._limits = max_bytes, max_age, readers
         self._max_waiting = max_waiting
         self.found_before: float | None = None
+        self.created_by_reading = True
         self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
         self._waiting: dict[bytes, V | None] = {}
@@ -93,7 +95,7 @@ class Store(Generic[V]):
             with self._lock:
                 waiting = {key: self._waiting[key] for key in keys if key in self._waiting}
         stored: dict[bytes, V] = {}
-        if keys:
+        if keys and (self.created_by_reading or self._file is not None or self._path.exists()):
             stored = self._call("get_many", keys, self.found_before) or stored
         if self._file is not None and self._file.is_due:
             self.write_soon({})

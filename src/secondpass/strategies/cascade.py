@@ -8,16 +8,16 @@ Calls, rounds and documents read are the sums over the stages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from secondpass.asking.life_cycle import call_if_present, close_all
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.questions import LLM, Span
+from secondpass.questions import LLM, Scorer, Span
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, converted, reasons_of
 from secondpass.ranking.methods import METHOD, inner
@@ -47,6 +47,8 @@ class CascadeStage:
     def as_setting(self, where: str) -> dict[str, Any]:
         return beside_as_setting(self, where)
 
+
+_StageLike: TypeAlias = CascadeStage | Scorer | Method | Mapping[str, Any] | str
 
 _STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("cascade_stage"))
 
@@ -78,8 +80,11 @@ class Cascade:
     windows = "task"  # each stage gets those that it can use
     takes_instruction = True  # stages that take none report it
 
-    def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
-        self.stages: tuple[CascadeStage, ...] = tuple(stages)
+    def __init__(
+        self,
+        stages: Annotated[Sequence[Annotated[_StageLike, _STAGE]], MinLen(2)],
+    ) -> None:
+        self.stages = cast("tuple[CascadeStage, ...]", tuple(stages))
         self.methods = [stage.method for stage in self.stages]
         widest: int | None = None
         for number, stage in enumerate(self.stages):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from secondpass.cli.console import info, print_json, print_text, print_yaml, result_console
-from secondpass.cli.options import RerankerOptions, grouped
+from secondpass.cli.options import RerankerOptions, grouped, note_new_stores
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
@@ -114,6 +114,7 @@ def calibrate(
     if into is not None:  # fail before a model is called
         check_output(into, force=force)
         with_provenance(reranker, ())
+    note_new_stores(reranker)
     searched = parts.open(suite, limit=amount.limit, depth=depth)
     with (
         progress_bars(output.quiet) as progress,

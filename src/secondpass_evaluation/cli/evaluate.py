@@ -20,7 +20,14 @@ from secondpass.cli.console import (
     print_json,
     warn,
 )
-from secondpass.cli.options import DryRun, Set, complete_preset, grouped
+from secondpass.cli.options import (
+    DryRun,
+    Set,
+    complete_preset,
+    grouped,
+    new_folder,
+    note_new_stores,
+)
 from secondpass.cli.progress import progress_bars
 from secondpass.formats.errors import FormatError
 from secondpass_evaluation import check_installed
@@ -46,6 +53,7 @@ from secondpass_evaluation.cli.suite_options import (
     stage_names,
 )
 from secondpass_evaluation.environment import masked
+from secondpass_evaluation.report.verdict import without_figures
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
@@ -71,7 +79,8 @@ def evaluate(
             "--preset",
             "-p",
             metavar="NAME",
-            help="Preset to measure. Repeatable.",
+            help="Preset to measure. Repeatable. Without a preset, a file and a model, the "
+            "searches alone are measured.",
             autocompletion=complete_preset,
         ),
     ] = None,
@@ -190,13 +199,14 @@ def evaluate(
         }
     )
     rerankers = configurations(specs, settings, rerank_top_n)
+    if not dry_run:
+        note_new_stores(*rerankers.values())
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_file is not None and journal_file.exists()
         journal_file = journal_file if begun else None
-    elif into is not None:
-        into.mkdir(parents=True, exist_ok=True)
     with (
+        new_folder(None if dry_run else into),
         progress_bars(output.quiet) as progress,
         open_journal(journal_file, resume=resume) as journal,
     ):
@@ -213,20 +223,22 @@ def evaluate(
         }
         if dry_run:
             expected = expected_comparison(rerankers, searched.suite, **common)
-            print_comparison(expected, as_json=output.as_json)
-            return
-        comparison = run_comparison(
-            rerankers,
-            searched.suite,
-            measures=measure or DEFAULT_MEASURES,
-            baseline=baseline,
-            concurrency=amount.concurrency,
-            expected=print_expected,
-            **common,
-        )
-        command = masked(sys.argv[1:])
-        comparison = replace(comparison, settings={**comparison.settings, "command": command})
-        written, error = _write_results(comparison, into, journal)
+        else:
+            comparison = run_comparison(
+                rerankers,
+                searched.suite,
+                measures=measure or DEFAULT_MEASURES,
+                baseline=baseline,
+                concurrency=amount.concurrency,
+                expected=print_expected,
+                **common,
+            )
+            command = masked(sys.argv[1:])
+            comparison = replace(comparison, settings={**comparison.settings, "command": command})
+            written, error = _write_results(comparison, into, journal)
+    if dry_run:  # below the progress bars, not beneath them
+        print_comparison(expected, as_json=output.as_json)
+        return
     try:
         _print_results(comparison, written, details=details, as_json=output.as_json)
         if rerankers and all(result.first_stage is None for result in comparison.ran):
@@ -280,10 +292,9 @@ def _print_results(
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
     if as_json or not on_terminal(sys.stdout):  # where the report does not stand beside it
-        for result in comparison.not_run:
-            warn(f"{result.name} is not run: {result.reason}")
-        for result in comparison.not_measured:
-            warn(f"{result.name} is not measured: {result.reason}")
+        for stages in (True, False):
+            for sentence in without_figures(comparison, stages=stages):
+                warn(sentence.removesuffix("."))
     if as_json:
         print_json(comparison.to_dict())
     else:

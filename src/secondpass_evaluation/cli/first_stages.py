@@ -14,6 +14,7 @@ from secondpass.settings import counted
 from secondpass_evaluation.errors import StaleIndexError, first_few
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import Embedder, embed_query
+from secondpass_evaluation.search.index_files import write_array
 from secondpass_evaluation.search.selection import SITE_REASON
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The vectors of the texts."""
-        import numpy as np
-
         if len(texts) == 1:
             return self.embedder.embed(texts)
         path = self.folder / f"vectors-{_hash(self.name, texts)}.npy"
@@ -86,7 +85,7 @@ class CachedEmbedder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
-                np.save(file, vectors, allow_pickle=False)
+                write_array(file, vectors)
         except OSError as error:
             warn(f"{path}: cannot cache the vectors ({error.strerror or type(error).__name__})")
         else:

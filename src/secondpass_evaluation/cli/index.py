@@ -109,7 +109,7 @@ def index(
     is_wanted = model is not None or vectors_model(into) is not None
     model = model or index_model(into)
     embedder = None if words_only else EmbeddedEmbedder(model=model)
-    if embedder is not None and (missing := embedder.missing("computing them")):
+    if embedder is not None and (missing := embedder.missing(f"computing the vectors of {model}")):
         if is_wanted:  # or an index would lose the vectors that it has
             raise missing
         warn(f"vectors are left out: {missing}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,7 +25,7 @@ from secondpass.cli.console import (
     warn,
     write,
 )
-from secondpass.cli.options import DryRun, RerankerOptions, grouped, load_for
+from secondpass.cli.options import DryRun, RerankerOptions, grouped, load_for, new_folder
 from secondpass.cli.progress import progress_bars
 from secondpass.config import load
 from secondpass.ranking.methods import asks
@@ -43,6 +44,7 @@ from secondpass_evaluation.cli.suite_options import (
     VectorOptions,
     configurations,
     is_interrupted,
+    report_reused,
     reranker_specs,
     stage_names,
 )
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 
 _JOURNAL = "rankings.jsonl"
 """Name of the file with what is finished, in the folder of the judgements."""
+_REVIEWED = 20
+"""Number of queries that a person is advised to judge, at most."""
 _RETRIEVED = 100
 """Number of candidates to retrieve per query for rerankers."""
 
@@ -195,18 +199,23 @@ def judge(
                 journal=journal,
                 expected=announce,
             )
+            written = judgements.write(into)
         except _DryRunDoneError as done:
-            count = min(sample or len(queries), len(queries))
-            estimate = ExpectedComparison(count, {"judge": done.uses})
-            print_comparison(estimate, as_json=output.as_json)
-            return
+            uses = done.uses
         finally:
             grader.close()
-        written = judgements.write(into)
+    if dry_run:  # below the progress bars, not beneath them
+        count = min(sample or len(queries), len(queries))
+        estimate = ExpectedComparison(count, {"judge": uses})
+        print_comparison(estimate, as_json=output.as_json)
+        return
     if ask is None or not output.as_json:
         print_judgements(judgements, as_json=output.as_json)
     if ask is None and not output.as_json:
-        info("next: --ask 20 lets you judge 20 queries; `eval` then corrects its figures by them")
+        count = min(_REVIEWED, judgements.judged_by.queries)
+        command = f"secondpass judge --into {shlex.quote(str(into))} --ask {count}"
+        how_many = counted(count, "query", "queries")
+        info(f"next: `{command}` lets you judge {how_many}; `eval` then corrects its figures")
     for path in written:
         info(f"written: {path}")
     if ask is not None:
@@ -261,10 +270,9 @@ def folder_journal(
     if (qrels.exists() or is_interrupted(path)) and not (resume or force):
         hint = "use --resume to continue, --force to start again, or --ask alone to ask a person"
         fail(f"{into}: already has judgements; {hint}")
-    into.mkdir(parents=True, exist_ok=True)
     # Judgements must not change while a person reviews them.
     lock = locked(into) if judged_by_path(qrels).exists() else nullcontext()
-    with lock, Journal(path, partial=False) as journal:
+    with new_folder(into), lock, Journal(path, partial=False) as journal:
         if not resume:
             journal.clear()
         try:
@@ -273,8 +281,7 @@ def folder_journal(
             if len(journal):
                 info(f"what is finished is in {path}; continue with --resume")
             raise
-        if journal.reused:
-            info(f"{journal.reused:,} finished rankings were read from {path}")
+        report_reused(journal)
 
 
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:

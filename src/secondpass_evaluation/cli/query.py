@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from secondpass.cli.console import (
     result_console,
     warn,
 )
-from secondpass.cli.dry_run import print_dry_run
+from secondpass.cli.dry_run import estimated, print_estimate
 from secondpass.cli.options import (
     AsJson,
     DryRun,
@@ -47,7 +46,12 @@ from secondpass.cli.options import (
     with_depth,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import EXPLANATION_INDENT, explained, report_unexplained
+from secondpass.cli.rankings import (
+    EXPLANATION_INDENT,
+    explained,
+    left_out_lines,
+    report_unexplained,
+)
 from secondpass.cli.tables import FittedTable
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
@@ -64,6 +68,7 @@ from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.search.stored import STORE
+from secondpass_evaluation.texts import leading_headings
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -182,7 +187,8 @@ def query(
             retriever = _index_in_memory(corpus, depth, passage_size, of_vectors, progress)
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
-        print_dry_run(reranker, [(Request(question, candidates), options)], as_json=as_json)
+        estimate = estimated(reranker, [(Request(question, candidates), options)])
+        print_estimate(estimate, as_json=as_json)
         return
     ranking = None
     if reranker is not None:
@@ -221,6 +227,8 @@ def _print_results(
     if not as_json:
         _print_table(rows, explanations)
         if isinstance(results, Ranking):
+            for line in left_out_lines(results, except_top_k=True):
+                print_text(result_console(), line)
             info(_summary(results.report))
         return
     record["results"] = rows
@@ -404,36 +412,13 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> FittedTable:
 
 def _passage(row: Mapping[str, Any]) -> Text:
     title, text = str(row["metadata"].get("title") or ""), str(row["text"])
-    span, (headings, end) = row.get("span"), _headings(text, title.split(" > "))
+    span, (headings, end) = row.get("span"), leading_headings(text, title.split(" > "))
     whole = span is None or span[0] <= end  # else what is shown begins within the text
     shown = excerpt(" ".join([*headings, text[end:]]) if whole else text, None if whole else span)
     cell = Text(one_line(str(row["id"])), style="bold")
     if title:
         cell.append(f"  {one_line(title)}", style="not bold cyan")
     return cell.append(f"\n{shown}", style="not bold")
-
-
-_HEADING = re.compile(
-    r"(?:#{1,6}[ \t](?P<marked>.*)(?:\n|$)"
-    r"|(?P<underlined>.+)\n(?:=+|-+)[ \t]*(?:\n|$)|(?P<plain>.+)\n[ \t]*\n)\s*"
-)
-"""A heading of Markdown, or a line of its own, as a heading of HTML is."""
-
-
-def _headings(text: str, shown: Sequence[str]) -> tuple[list[str], int]:
-    """The headings that a passage begins with, without marks and the ones shown; and their end."""
-    headings, end = [], 0
-    while found := _HEADING.match(text, end):
-        words = next(filter(None, found.groups()), "").split()
-        if found["marked"] and words and not words[-1].strip("#"):  # marks at the end
-            words.pop()
-        heading = " ".join(words)
-        if heading not in shown:
-            if found["plain"]:
-                break
-            headings.append(heading)
-        end = found.end()
-    return headings, end
 
 
 def _number(value: float | None) -> str:

@@ -28,6 +28,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import AsJson, configuration, with_depth
 from secondpass.config import preset_names, resolve
+from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation.search.passages import PASSAGE_SIZE, SMALLEST_PASSAGE
 
@@ -311,8 +312,15 @@ def open_journal(
         finally:
             if len(journal) and not kept:
                 info(f"finished rankings are in {path}; continue with --resume")
-        if journal.reused:
-            info(f"{journal.reused:,} finished rankings were read from {path}")
+        report_reused(journal)
+
+
+def report_reused(journal: Journal) -> None:
+    """Print how many rankings of a journal were not repeated, if there are any."""
+    if journal.reused:
+        were = "was" if journal.reused == 1 else "were"
+        count = counted(journal.reused, "finished ranking")
+        info(f"{count} {were} read from {journal.path}")
 
 
 def print_markdown(text: str) -> None:

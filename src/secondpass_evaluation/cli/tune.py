@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail, info, print_json
-from secondpass.cli.options import grouped
+from secondpass.cli.options import grouped, note_new_stores
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
@@ -198,11 +199,12 @@ def _specs(tried: list[str] | None) -> dict[str, Any]:
     """The rerankers to try, by name."""
     from difflib import get_close_matches
 
-    from secondpass.config import preset_names
+    from secondpass.config import preset_names, read_yaml
     from secondpass_evaluation.rerankers import unique_name
     from secondpass_evaluation.tuning.trials import INSTALLED, named
 
     specs: dict[str, Any] = {}
+    files: list[Mapping[str, Any]] = []
     for argument in tried or INSTALLED:
         label, what = named_value("--try", argument, USAGE_ERROR)
         similar = get_close_matches(what, preset_names(), n=1, cutoff=0.8)
@@ -211,6 +213,9 @@ def _specs(tried: list[str] | None) -> dict[str, Any]:
         ((default, spec),) = named([what]).items()
         specs[unique_name(label or default, specs)] = spec
         check_reranker(spec, f"--try {argument}")
+        if not isinstance(spec, Mapping) and spec not in preset_names():
+            files.append(read_yaml(Path(spec)))
+    note_new_stores(*files)
     return specs
 
 

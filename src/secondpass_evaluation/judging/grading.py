@@ -10,6 +10,7 @@ around passages and the format of the reply are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from secondpass import ConfigurationError, Reranker
@@ -42,8 +43,16 @@ INSTRUCTION = (
 )
 
 
+_NO_BOUNDS: Mapping[str, Any] = dict.fromkeys(("deadline", "target", "calls", "tokens", "cost"))
+"""Limits of one ranking: with them, documents would have no grade."""
+
+
 def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, LLM, bool]:
-    """The reranker that asks a language model for grades of 0 to 3."""
+    """The reranker that asks a language model for grades of 0 to 3.
+
+    Of a reranker only its last language model is used, and how it is asked: ``render``, ``cache``
+    and the limits of concurrency and retries. What bounds or arranges a ranking is not.
+    """
     from secondpass.prompts.template import Prompting
     from secondpass.strategies.graded import Graded
 
@@ -56,7 +65,7 @@ def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, 
         reranker = resolve(grader)  # type: ignore[arg-type]
         llm = _language_model(reranker)
         settings = {
-            "limits": reranker.limits,
+            "limits": replace(reranker.limits, **_NO_BOUNDS),
             "render": reranker.render,
             "cache": reranker.cache,
         }

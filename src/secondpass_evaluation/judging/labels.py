@@ -72,9 +72,10 @@ class JudgedBy:
         if not self.ungraded:
             return ""
         total = self.documents + self.ungraded
+        have, count = ("has", "counts") if self.ungraded == 1 else ("have", "count")
         return (
             f"{self.ungraded:,} of {counted(total, 'document')} of the pools, "
-            f"{self.ungraded / total:.1%}, have no grade and count as not relevant"
+            f"{self.ungraded / total:.1%}, {have} no grade and {count} as not relevant"
         )
 
     @property

@@ -9,8 +9,9 @@ from secondpass.markup import clean
 from secondpass.settings import counted
 from secondpass_evaluation.report.tables import corrected, overview, tables
 from secondpass_evaluation.report.text import NONE, Table
-from secondpass_evaluation.report.verdict import verdict
+from secondpass_evaluation.report.verdict import verdict, without_figures
 from secondpass_evaluation.results import Change, ComparisonData
+from secondpass_evaluation.texts import shortened
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
 _DOCUMENTS = 3
@@ -29,11 +30,8 @@ def report(comparison: ComparisonData, *, details: bool = True) -> str:
             parts.append(table_text(brief))
         if (brief := corrected(comparison, first_only=True)).rows:
             parts += [*map(escaped, brief.notes), table_text(brief)]
-        parts += [  # the verdict has the reasons of rerankers
-            escaped(f"{result.name} is not run: {result.reason}.")
-            for result in comparison.not_run
-            if result.first_stage is None
-        ]
+        # The verdict has the reasons of rerankers.
+        parts += map(escaped, without_figures(comparison, stages=True))
         return "\n\n".join(parts) + "\n"
     for table in tables(comparison):
         parts += [f"## {escaped(table.title)}", *map(escaped, table.notes)]
@@ -68,7 +66,7 @@ def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
         for item in change.top[:_DOCUMENTS]:
             judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
             before = NONE if item.before is None else str(item.before)
-            text = escaped(item.text[:_TEXT_LENGTH])
+            text = escaped(shortened(item.text, _TEXT_LENGTH))
             yield f"    {item.rank}. (was {before}; {judged}) **{escaped(item.id)}** {text}"
 
 

@@ -29,7 +29,7 @@ from secondpass_evaluation.report.text import (
     short_name,
 )
 from secondpass_evaluation.report.verdict import Verdict, calls_per_query, tone_of, verdict
-from secondpass_evaluation.results import TEXT_LENGTH, ComparisonData, Result, percentile
+from secondpass_evaluation.results import ComparisonData, Result, percentile
 from secondpass_evaluation.significance import TIE
 
 
@@ -87,7 +87,6 @@ def page(comparison: ComparisonData) -> str:
             if result.first_stage is not None
         ],
         measure=comparison.measures[0],
-        text_length=TEXT_LENGTH,
     )
 
 

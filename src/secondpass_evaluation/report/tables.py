@@ -225,8 +225,8 @@ def costs(comparison: ComparisonData) -> Table:
     )
     note = (
         "For a first stage, times are search times; for a reranker, reranking times; end to end "
-        "is both together. Candidates that are part of the suite have no search time. "
-        "A dash: not known."
+        "is both together. Candidates that are part of the suite have no search time. Only "
+        "calls of language models and rerank APIs count. A dash: not known, or none."
     )
     return _by_system("cost", "Cost", heads, rows, note, *more)
 

@@ -7,15 +7,9 @@ from typing import Literal, TypeAlias
 
 from secondpass.markup import clean
 from secondpass_evaluation.results import Result
+from secondpass_evaluation.texts import ELLIPSIS
 
 NONE = "\N{EN DASH}"
-_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
-
-
-def shortened(text: object, length: int) -> str:
-    """The text on one line, cut at its end."""
-    line = " ".join(clean(text).split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + _ELLIPSIS
 
 
 def shortened_name(text: object, length: int) -> str:
@@ -23,7 +17,7 @@ def shortened_name(text: object, length: int) -> str:
     line = " ".join(clean(text).split())
     if len(line) <= length:
         return line
-    return line[: length // 2 - 1] + _ELLIPSIS + line[-((length - 1) // 2) :]
+    return line[: length // 2 - 1] + ELLIPSIS + line[-((length - 1) // 2) :]
 
 
 def short_name(result: Result) -> str:

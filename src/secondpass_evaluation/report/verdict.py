@@ -47,7 +47,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
     judgements; without these, it says that it depends on the model's grades alone.
     """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
-    reasons = _without_figures(comparison)
+    reasons = without_figures(comparison, stages=False)
     if not rerankers:
         if not reasons:
             return Verdict("No verdict.", "No reranker was requested.")
@@ -71,6 +71,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         _smaller_depth(comparison, best),
         _failures(best),
         *_others(comparison, best, alone),
+        _shuffled(comparison),
         *reasons,
     ]
     because = " ".join(filter(None, parts))
@@ -123,9 +124,9 @@ def mean(result: Result) -> float:
 
 
 def calls_per_query(result: Result) -> str | None:
-    """Calls per query as text; None if not known."""
+    """Calls per query as text; None if not known, and if no service is asked."""
     count = len(result.cost.seconds)
-    if not count or result.cost.calls is None:
+    if not count or not result.cost.calls:
         return None
     return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
 
@@ -207,23 +208,28 @@ def _level(comparison: ComparisonData, result: Result) -> float:
 def _alone(comparison: ComparisonData, stage: Result, best: Result) -> str:
     """A sentence that a first stage alone is as good as a reranker, with the difference."""
     measure = comparison.measures[0]
-    figures = f"{measure} {_level(comparison, stage):.4f} against {_level(comparison, best):.4f}"
+    level, other = (f"{_level(comparison, system):.4f}" for system in (stage, best))
+    figures = f": {measure} {level} against {other}"
+    if level == other:
+        figures = f", with the same {measure}, {level}"
     if comparison.corrected:
         return (
-            f"{stage.name} alone is as good as {best.name}: {figures}, both corrected by a "
+            f"{stage.name} alone is as good as {best.name}{figures}, both corrected by a "
             "person's judgements."
         )
     change = _paired(measure, stage, best, best.differences[measure].confidence)
     is_better = False
     if change is not None:
-        figures += f", a difference of {change.mean:+.4f}"
-        if change.enough_queries and change.low is not None:
+        if level != other:
+            figures += f", a difference of {change.mean:+.4f}"
+        if change.low is not None:
             is_better = change.low > 0
             between = interval(change.low, change.high)
-            figures += f" ({change.confidence:.0%} interval {between})"
+            of = " of the difference" if level == other else ""
+            figures += f" ({change.confidence:.0%} interval{of} {between})"
     by = ", by a model's grades alone" if comparison.judged_by is not None else ""
     how = "better than" if is_better else "as good as"
-    return f"{stage.name} alone is {how} {best.name}{by}: {figures}."
+    return f"{stage.name} alone is {how} {best.name}{by}{figures}."
 
 
 def _paired(measure: str, system: Result, other: Result, confidence: float) -> Difference | None:
@@ -241,7 +247,7 @@ def _by_query(result: Result, measure: str) -> Mapping[str, float]:
 def _answer(comparison: ComparisonData, best: Result) -> str:
     base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
     subject = "Reranking"
-    if base is not None and base.first_stage is not None:
+    if base is not None and base.name != best.first_stage:
         subject = f"{best.name} over {base.name}"
     if few := too_few(difference):
         return f"{few} whether {subject.replace('Reranking', 'reranking')} helps."
@@ -259,14 +265,19 @@ def _answer(comparison: ComparisonData, best: Result) -> str:
     if change.mean < 0:
         makes = "makes" if significant else "may make"
         return f"{subject} does not help: it {makes} things worse{by}."
-    at = "" if (times := _times(base, best)) is None else f", at {times}"
+    at = "" if (times := _times(comparison, best)) is None else f", at {times}"
     if significant:
         return f"{subject} improves the order{by}{at}."
     return f"{subject} may improve the order{at}, but that may be chance{by}."
 
 
-def _times(base: Result | None, best: Result) -> str | None:
-    """The time of a reranker relative to what it is compared with; None if that is not known."""
+def _times(comparison: ComparisonData, best: Result) -> str | None:
+    """The time of a reranker relative to another's, or its own search's; None if not known."""
+    base = _base(comparison, best)
+    if base is not None and base.first_stage is None and base.name != best.first_stage:
+        # Another search: what the reranking adds is compared with the search that it adds it to.
+        stages = (result for result in comparison.results if result.name == best.first_stage)
+        base = next(stages, None)
     if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
         return None
     cost = best.cost
@@ -283,7 +294,8 @@ def _times(base: Result | None, best: Result) -> str | None:
         times = "less than a tenth of"
     else:
         times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
-    return f"{times} {'the search' if base.first_stage is None else base.name}'s time{which}"
+    is_search = base.name == best.first_stage == comparison.base_of(best)
+    return f"{times} {'the search' if is_search else base.name}'s time{which}"
 
 
 def _smaller_depth(comparison: ComparisonData, best: Result) -> str:
@@ -337,11 +349,12 @@ def _grades(comparison: ComparisonData, best: Result) -> str:
 
 
 def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> str:
-    base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
+    difference = best.differences[comparison.measures[0]]
     how = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
     if no_difference := abs(difference.mean) < _ZERO:
         how = "the same on average as"
-    stage = "the first stage, " if base is not None and base.first_stage is None else ""
+    is_own = comparison.base_of(best) == best.first_stage
+    stage = "the first stage, " if is_own else "the baseline, "
     what = "The best reranker" if is_highest else "The reranker with the surest gain"
     text = (
         f"{what}, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
@@ -363,7 +376,8 @@ def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> s
     text += f", {difference.ties} equal."
     if not difference.enough_queries:
         fewest = fewest_queries(difference.confidence)
-        text += f" At least {fewest} queries are needed to tell a difference from chance."
+        text += f" At least {fewest} queries are needed to tell a difference from chance, so no "
+        text += "interval is given."
     return text
 
 
@@ -430,22 +444,41 @@ def _first_seen_time(cost: Cost) -> str:
 
 
 def _failures(best: Result) -> str:
-    """The shares of rankings that are not ok; partial ones come from the method itself."""
-    if not best.failure_rate:
-        return ""
-    text = f"{best.failure_rate:.1%} of its rankings were not ok"
+    """The shares of rankings that are not ok; empty if all are."""
     count = sum(best.statuses.values())
-    shares = {status: number / count for status, number in best.statuses.items()}
-    degraded, unchanged = shares.get("degraded", 0.0), shares.get("unchanged", 0.0)
-    if not degraded and not unchanged:
-        return f"{text}; all of these were partial."
+    remarks = {
+        "degraded": degraded_by(best),
+        "unchanged": "nothing was judged",
+        "partial": "only some candidates were scored",
+    }
     parts = [
-        f"{degraded:.1%} were degraded" + (f" ({degraded_by(best)})" if degraded else ""),
-        f"{unchanged:.1%} were unchanged" + (" (nothing was judged)" if unchanged else ""),
+        (number / count, f"were {status} ({remarks[status]})")
+        for status in remarks
+        if (number := best.statuses.get(status, 0))
     ]
-    if partial := shares.get("partial", 0.0):
-        parts.append(f"{partial:.1%} were partial")
-    return f"{text}: {listed(parts)}."
+    if not parts:
+        return ""
+    if len(parts) == 1:
+        (share, what), *_ = parts
+        return f"{'All' if share == 1 else f'{share:.1%}'} of its rankings {what}."
+    rate = sum(share for share, _ in parts)
+    none = best.statuses.get("ok", 0) == 0
+    text = "None of its rankings was ok" if none else f"{rate:.1%} of its rankings were not ok"
+    return f"{text}: {listed([f'{share:.1%} {what}' for share, what in parts])}."
+
+
+def _shuffled(comparison: ComparisonData) -> str:
+    """A sentence on the effect of input order; empty if nothing was shuffled."""
+    parts = []
+    for result in comparison.ran:
+        if (stability := result.stability) is None or not stability.shuffles:
+            continue
+        tau, kept = f"{stability.tau:.3f}", f"{stability.overlap:.0%}"
+        if float(tau) == 1 and stability.overlap == 1:
+            parts.append(f"{result.name} does not depend on the order")
+        else:
+            parts.append(f"{result.name} keeps {kept} of its top 10 (tau {tau})")
+    return f"Shuffled input: {'; '.join(parts)}." if parts else ""
 
 
 def _others(comparison: ComparisonData, best: Result, alone: Result | None) -> list[str]:
@@ -478,14 +511,19 @@ def _doubt(comparison: ComparisonData, result: Result) -> str:
     return f"its gain over {base} is not significant{phrase}"
 
 
-def _without_figures(comparison: ComparisonData) -> list[str]:
-    """Sentences on the rerankers that did not run or judged nothing, one for each reason."""
+def without_figures(comparison: ComparisonData, *, stages: bool) -> list[str]:
+    """Sentences on the systems that did not run or judged nothing, one for each reason.
+
+    With ``stages``, those in which no reranker is named, otherwise the others.
+    """
     whats = {"not_run": "run", "not_measured": "measured"}
-    names: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[Result]] = {}
     for result in comparison.results:
-        if result.first_stage is not None and result.status in whats:
-            names.setdefault((whats[result.status], result.reason), []).append(result.name)
+        if result.status in whats:
+            groups.setdefault((whats[result.status], result.reason), []).append(result)
     return [
-        f"{listed(named)} {'is' if len(named) == 1 else 'are'} not {what}: {reason}."
-        for (what, reason), named in names.items()
+        f"{listed([result.name for result in results])} {'is' if len(results) == 1 else 'are'} "
+        f"not {what}: {reason}."
+        for (what, reason), results in groups.items()
+        if stages is all(result.first_stage is None for result in results)
     ]

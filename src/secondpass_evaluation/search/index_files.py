@@ -15,7 +15,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, overload
 from uuid import uuid4
 
 from secondpass import Candidate
@@ -79,10 +80,12 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
             line = json.dumps(record, ensure_ascii=False) + "\n"
             file.write(line.encode("utf-8", "surrogatepass"))  # json.loads reads them, too
             ends.append(file.tell())
-    np.save(folder / "ends.npy", np.array(ends, dtype=np.int64))
-    np.save(folder / "rows.npy", parts.row_of)
+    arrays: dict[str, NDArray[Any]] = {"ends": np.array(ends, dtype=np.int64), "rows": parts.row_of}
     if parts.vectors is not None:
-        np.save(folder / "vectors.npy", parts.vectors)
+        arrays["vectors"] = parts.vectors
+    for name, array in arrays.items():
+        with open(folder / f"{name}.npy", "wb") as file:
+            write_array(file, array)
     if parts.words is not None:
         parts.words.save(folder / _WORDS, show_progress=False)
     written: dict[str, list[Any]] = {}
@@ -96,6 +99,17 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
             flush_folder(path)
     flush_folder(folder)
     return written
+
+
+def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write an array in numpy's format; an OSError has the reason of the system.
+
+    numpy says only that not all bytes of an array were written if it knows that it is a file.
+    """
+    import numpy as np
+
+    writer: Any = SimpleNamespace(write=file.write)
+    np.save(writer, array, allow_pickle=False)
 
 
 def check_parts(folder: Path, manifest: Mapping[str, Any], rebuild: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass import InputError
+from secondpass.formats.files import naming
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.words import WORDS_VERSION
@@ -158,7 +159,8 @@ def build_index(
             retriever = HybridRetriever(read.corpus, vectors if embedder else None)
             report("indexing words", 1, 1)
             report("writing the index", 0, None)
-            parts = write_parts(parts_folder, retriever.parts)
+            with naming(folder):
+                parts = write_parts(parts_folder, retriever.parts)
             manifest = {
                 **_about_source(read, passage_size, selection),
                 "embedder": embedder.name if embedder else None,

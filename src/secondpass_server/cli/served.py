@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.cli.options import Set, complete_preset, configuration
+from secondpass.cli.options import Set, complete_preset, configuration, note_new_stores
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")]
 
@@ -49,7 +49,9 @@ class ServedModels:
             if model in configs:
                 fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
             configs[model] = configuration(preset, file, self.settings)
-        return configs or {"default": configuration(None, None, self.settings)}
+        configs = configs or {"default": configuration(None, None, self.settings)}
+        note_new_stores(*configs.values())
+        return configs
 
     def _sources(self) -> Iterator[tuple[str, str | None, Path | None]]:
         """Model name with the name of a preset or the path of a file."""

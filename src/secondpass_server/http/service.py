@@ -17,7 +17,7 @@ from secondpass.concurrency.threads import retrieve_exception
 from secondpass.ranking.diagnostics import log, log_exception, log_issues
 from secondpass.ranking.options import CallOptions
 from secondpass.settings import suggestion
-from secondpass.types import Report
+from secondpass.types import TIMES, Report
 from secondpass_server.http.errors import ClientGoneError, IncompleteError, RequestError
 from secondpass_server.http.fields import RerankRequest
 from secondpass_server.http.settings import ServerSettings
@@ -213,7 +213,7 @@ def _report(report: Report, unused: tuple[str, ...]) -> dict[str, Any]:
         ],
         "usage": {name: used for name, used in record["usage"].items() if used is not None},
         "left_out": {reason: len(positions) for reason, positions in report.left_out.items()},
-        **{name: round(record[name], 6) for name in Report.TIMES},
+        **{name: round(record[name], 6) for name in TIMES},
     }
 
 

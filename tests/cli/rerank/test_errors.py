@@ -95,3 +95,12 @@ def test_rankings_not_ok_are_counted_and_fail_under_strict(secondpass, write):
     strict = secondpass(*call, "--strict", "--quiet", stdin=json_lines(requests(2)))
     assert (strict.code, strict.out) == (1, told.out)
     assert secondpass(*LEXICAL, "--strict", stdin=json_lines(requests(2))).code == 0
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_an_error_leaves_no_new_folder(secondpass, tmp_path, was_there):
+    folder = tmp_path / "days"
+    if was_there:
+        folder.mkdir()
+    told = secondpass(*LEXICAL, tmp_path / "nothing.jsonl", "-q", "x", "--monitor", folder)
+    assert (told.code, folder.exists()) == (1, was_there)

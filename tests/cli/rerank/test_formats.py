@@ -196,3 +196,44 @@ def test_a_table_shows_the_text_from_its_best_part_on(secondpass, query, text):
     stdin = json_lines([{"text": "Cats sleep. " * 9 + "Owls bark."}])
     call = [*LEXICAL, "-q", query, "-f", "table", "--set", "passages={size: 20, overlap: 0}"]
     assert f" {text}" in secondpass(*call, stdin=stdin).out
+
+
+LEFT_OUT = [
+    # settings, what is below the table
+    (["floor=0.9"], ["3 of 3 candidates are below the threshold 0.9 and left out; --explain ID "]),
+    (["floor=0.9", "top_k=1"], ["3 of 3 candidates are below the threshold 0.9"]),
+    (["top_k=2"], ["1 of 3 candidates is beyond top_k and left out; --explain ID shows its score"]),
+    (["depth=1", "tail=drop"], ["2 of 3 candidates are beyond the depth and left out"]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("settings", "lines"), LEFT_OUT)
+def test_the_table_says_what_it_lacks(write, settings, lines):
+    file, options = write("in.jsonl", FRUIT), [f"--set={setting}" for setting in settings]
+    shown = on_a_terminal("rerank", file, "-q", "zebra", "-p", "lexical", *options, columns=100)
+    seen = " ".join(shown.split())
+    assert [line in seen for line in lines] == [True] * len(lines)
+    assert seen.count("left out") == len(lines)
+    if "top_k=2" in settings:
+        asked = on_a_terminal("rerank", file, "-q", "zebra", "-p", "lexical", "-k", 2, columns=100)
+        assert "left out" not in asked
+
+
+def test_the_last_line_says_that_nothing_was_reranked(secondpass, write, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    text = "method: {type: graded, llm: {type: openai, model: m, api_key_env: NO_SUCH_KEY}}\n"
+    call = ["rerank", write("in.jsonl", requests(2)), "-c", write("graded.yaml", text)]
+    for options, code, hint in (
+        ([], 0, " (--strict makes this an error)"),
+        (["--quiet"], 0, " (--strict makes this an error)"),
+        (["--strict"], 1, ""),
+    ):
+        told = secondpass(*call, *options)
+        last = told.err.splitlines()[-1]
+        assert (told.code, last) == (
+            code,
+            f"warning: nothing was reranked: the order is the input's{hint}",
+        )
+    packed = secondpass("pack", *call[1:])
+    assert packed.err.splitlines()[-1].endswith("nothing was reranked: the order is the input's")

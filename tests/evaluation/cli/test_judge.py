@@ -67,6 +67,49 @@ def test_a_dry_run_asks_nothing(call, provider):
     assert not call.folder.exists()
 
 
+def test_the_limits_of_one_ranking_do_not_bound_the_judge(call, provider, tmp_path):
+    """Neither what its method does besides: a real run makes the calls of the dry run."""
+    llm = provider.llm("openai", prices={"input": 1, "output": 1})
+    stages = [{"type": "lexical", "depth": 3}, {"type": "graded", "depth": 1, "llm": llm}]
+    config = {
+        "method": {"type": "cascade", "stages": stages},
+        "limits": {"deadline": 1e-6, "target": 1e-6, "calls": 1, "tokens": 1, "cost": 1e-9},
+        "fallback": ["lexical"],
+        "depth": 1,
+        "top_k": 1,
+    }
+    (tmp_path / "judge.yaml").write_text(json.dumps(config))
+    planned, told = call("--dry-run", "--json"), call("--json")
+    assert (planned.code, told.code) == (0, 0), planned.err + told.err
+    estimate = json.loads(planned.out)
+    found = json.loads(told.out)
+    assert (found["documents"], found["ungraded"]) == (24, 0)
+    assert found["calls"] == estimate["total"]["calls"] == 24
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_the_next_command_can_be_pasted(call, count):
+    told = call("--sample", count)
+    command = (
+        f"`secondpass judge --into {call.folder} --ask {count}` lets you judge {count} queries"
+    )
+    assert f"next: {command}; `eval` then corrects its figures" in told.flat
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["embedded", "{type: graded, llm: {type: openai, model: m, api_key_env: NO_SUCH_KEY}}"],
+)
+def test_what_cannot_judge_leaves_no_folder(call, provider, tmp_path, method):
+    (tmp_path / "judge.yaml").write_text(f"method: {method}\n")
+    for _ in range(2):
+        assert call().code == 1
+        assert not call.folder.exists()
+    call.folder.mkdir()
+    assert call().code == 1
+    assert not [*call.folder.iterdir()]
+
+
 def test_what_has_no_grade_is_asked_again(call, provider):
     grading = good(lambda text: len(text) % 4)
 

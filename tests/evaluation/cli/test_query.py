@@ -453,3 +453,13 @@ def test_results_are_explained(here, query):
     (row,) = [row for row in record["results"] if row["id"] == "owls"]
     assert explanation["rank"] == row["final_rank"]
     assert explanation["retrieval_rank"] == row["retrieval_rank"]
+
+
+@pytest.mark.parametrize(("floor", "count"), [(2, 3), (-1, 0)])
+def test_the_table_says_what_is_below_the_threshold(here, floor, count):
+    call = ("query", *OWL, *LEXICAL, "--set", f"floor={floor}", "--set", "blend.normalize=minmax")
+    shown = " ".join(on_a_terminal(*call, "--set", "blend.original=0.1", columns=100).split())
+    line = (
+        f"{count} of {count} candidates are below the threshold {floor} and left out; --explain ID"
+    )
+    assert (line in shown, "No results." in shown) == (count > 0, count > 0)

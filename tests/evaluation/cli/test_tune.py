@@ -6,24 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from secondpass.config import load
-from secondpass_evaluation import write_qrels, write_queries
 from terminals import on_a_terminal
-from tuning_suites import FIRST, LAST
-
-
-def folder_of(suite, path):
-    path.mkdir()
-    write_queries(path / "queries.jsonl", suite.queries)
-    write_qrels(path / "qrels.tsv", suite.qrels)
-    lines = [
-        {
-            "query_id": query,
-            "candidates": [{"id": it.id, "text": it.text, "score": it.score} for it in items],
-        }
-        for query, items in suite.candidates.items()
-    ]
-    (path / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+from tuning_suites import FIRST, LAST, folder_of
 
 
 @pytest.fixture
@@ -150,3 +134,18 @@ def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
         assert again.code == 0
         assert f"30 finished rankings were read from {rankings}" in again.flat
         assert rankings.read_bytes() == kept
+
+
+def test_a_store_that_is_new_is_named(secondpass, last, write, tmp_path):
+    """Also by the other commands that name configurations in their own way."""
+    store = tmp_path / "new.store"
+    config = write("stored.yaml", f"method: {{type: embedded, store: '{store}'}}\n")
+    line = f"{store} is a new, empty store; `secondpass store DOCS --into {store}` fills it"
+    for command in (
+        ["tune", last, "--try", config, "--depths", 2],
+        ["eval", last, "--config", config, "--limit", 1],
+        ["calibrate", last, "--config", config, "--limit", 9],
+    ):
+        told = secondpass(*command)
+        assert (told.code, told.flat.count(line)) == (0, 1), told.err
+        store.unlink()

@@ -12,7 +12,7 @@ from reports import without
 from secondpass import Candidate, Reranker
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.errors import FormatError
-from secondpass.limits import Prices
+from secondpass.limits import Limits, Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Journal, compare, judge, load_suite, make_suite, write_qrels
@@ -223,10 +223,12 @@ def test_every_candidate_gets_a_whole_grade():
         assert f"{grade}: it {meaning}." in text
 
 
-def test_limits_and_rendering_of_a_reranker_are_taken():
-    own = Reranker({"type": "listwise", "llm": Model()}, limits={"calls": 3})
+def test_of_a_reranker_what_bounds_no_ranking_is_taken():
+    kept = {"concurrency": 3, "retries": 4, "repair": 0, "min_depth": 5}
+    bounds = {"deadline": 1, "target": 1, "calls": 3, "tokens": 3}
+    own = Reranker({"type": "listwise", "llm": Model()}, limits={**kept, **bounds})
     reranker, *_ = grading_reranker(own)
-    assert (reranker.limits, reranker.render) == (own.limits, own.render)
+    assert (reranker.limits, reranker.render) == (Limits(**kept), own.render)
 
 
 @pytest.mark.parametrize("grader", ["lexical", {"method": "lexical"}])

@@ -95,6 +95,8 @@ def test_the_note_says_how_much_has_no_grade():
     gaps = "15 of 20 documents of the pools, 75.0%, have no grade and count as not relevant"
     assert mark(ungraded=15).gaps == gaps
     assert gaps in mark(ungraded=15).note
+    one = mark(documents=3, ungraded=1).gaps
+    assert one == "1 of 4 documents of the pools, 25.0%, has no grade and counts as not relevant"
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,9 @@ def test_changes_with_documents():
     text = report(make())
     assert "- **how far is it 1** (q1): nDCG@10 0.250 → 0.750" in text
     assert "    1. (was 4; relevance 2) **d1** how far is it passage" in text
+    long = report(make(text="how far is it " * 9))
+    assert "    1. (was 4; relevance 2) **d1** how far is it how" in long
+    assert " how far is it…\n" in long
     assert f"    2. (was {NONE}; relevance 0) **d2**" in text
     assert "    3. (was 3; not judged) **d3**" in text
 

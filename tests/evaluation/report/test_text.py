@@ -9,17 +9,15 @@ from secondpass_evaluation.report import text
 
 
 @given(st.text(), st.integers(4, 20))
-def test_cut_texts_fit(value, length):
-    for cut in (text.shortened(value, length), text.shortened_name(value, length)):
-        assert len(cut) <= length
-        assert len(cut.splitlines()) <= 1
+def test_cut_names_fit(value, length):
+    cut = text.shortened_name(value, length)
+    assert len(cut) <= length
+    assert len(cut.splitlines()) <= 1
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "expected"),
     [
-        (text.shortened, ("a  b\nc", 5), "a b c"),
-        (text.shortened, ("one two three", 8), "one two\N{HORIZONTAL ELLIPSIS}"),
         (text.shortened_name, ("a-long-name-1", 13), "a-long-name-1"),
         (text.shortened_name, ("a-long-name-1", 8), "a-l\N{HORIZONTAL ELLIPSIS}e-1"),
         (text.number, (1234.5, 1), "1,234.5"),

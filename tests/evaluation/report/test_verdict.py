@@ -4,7 +4,7 @@ import pytest
 
 from judged_folders import mark
 from reports import EDGES, Parsed, evaluation, make, with_reranker
-from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
+from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result, Stability
 from secondpass_evaluation.report.page import fragment, page
 from secondpass_evaluation.report.text import p_value
 from secondpass_evaluation.report.verdict import verdict
@@ -49,13 +49,26 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
             "lexical+lexical, has nDCG@10 0.2250, 0.1000 more than the first stage, lexical (",
         ),
         (make(1, p=None), "1 query is too few to say whether reranking", "4 better"),
-        (make(5), "5 queries are too few to say whether reranking", "At least 6 queries"),
+        (
+            make(5),
+            "5 queries are too few to say whether reranking",
+            "At least 6 queries are needed to tell a difference from chance, so no interval is",
+        ),
+        (
+            make(results=(stage(0, "given"), not_run("given"))),
+            "Nothing was reranked, so there is no verdict.",
+            "given+cohere is not run: no httpx.",
+        ),
+        (
+            make(results=(Result("given", "not_run", "no httpx"), not_run("given"))),
+            "Nothing was reranked, so there is no verdict.",
+            "given and given+cohere are not run: no httpx.",
+        ),
         (make(), IMPROVES, "42 ms per query (median), 1 call per query and 2.10"),
         (
             make(),
             IMPROVES,
-            "16.7% of its rankings were not ok: 16.7% were degraded (a part of the method failed) "
-            "and 0.0% were unchanged.",
+            "16.7% of its rankings were degraded (a part of the method failed). Shuffled",
         ),
         (
             with_reranker(
@@ -65,8 +78,25 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
                 fallbacks={"b": 2, "a": 1},
             ),
             IMPROVES,
-            "50.0% were degraded (ranked by the fallbacks a and b) and 33.3% were unchanged "
-            "(nothing was judged).",
+            "83.3% of its rankings were not ok: 50.0% were degraded (ranked by the fallbacks a and "
+            "b) and 33.3% were unchanged (nothing was judged).",
+        ),
+        (
+            with_reranker(make(), statuses={"degraded": 6}, degraded_by={"language": 6}),
+            IMPROVES,
+            "All of its rankings were degraded (query or texts are not English, so the original "
+            "order has a weight).",
+        ),
+        (
+            with_reranker(make(), statuses={"partial": 3, "unchanged": 1}, degraded_by={}),
+            IMPROVES,
+            "None of its rankings was ok: 25.0% were unchanged (nothing was judged) and 75.0% were "
+            "partial (only some candidates were scored).",
+        ),
+        (
+            with_reranker(make(), statuses={"ok": 1, "partial": 1}, degraded_by={}),
+            IMPROVES,
+            "50.0% of its rankings were partial (only some candidates were scored).",
         ),
         (
             with_reranker(
@@ -75,8 +105,8 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
                 degraded_by={"doubtful": 3, "language": 1},
             ),
             IMPROVES,
-            "75.0% were degraded (query or texts are not English, so the original order has a "
-            "weight; the model is doubtful) and 0.0% were unchanged.",
+            "75.0% of its rankings were degraded (query or texts are not English, so the original "
+            "order has a weight; the model is doubtful).",
         ),
         (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),
@@ -194,12 +224,64 @@ def test_a_rounded_p_is_on_the_side_of_the_level_that_the_verdict_says(level, di
     assert p_value(0.0123456) == "0.012"
 
 
+STABLE = Stability(2, 0.9996, 1.0, "nDCG@10", (0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "stability", "sentence"),
+    [
+        (("a",), None, ""),
+        (
+            ("a", "b"),
+            Stability(2, 0.833, 0.93, "nDCG@10", (0.4, 0.5)),
+            "Shuffled input: lexical+a keeps 93% of its top 10 (tau 0.833); lexical+b keeps",
+        ),
+        (("a",), STABLE, "Shuffled input: lexical+a does not depend on the order."),
+        (("a",), replace(STABLE, overlap=0.99), "lexical+a keeps 99% of its top 10 (tau 1.000)."),
+    ],
+)
+def test_the_effect_of_input_order_is_told(rerankers, stability, sentence):
+    because = verdict(with_reranker(make(rerankers=rerankers), stability=stability)).because
+    assert sentence in because
+    assert ("Shuffled" in because) is bool(sentence)
+
+
+def test_a_baseline_is_no_first_stage_of_the_reranker():
+    """A search that is the baseline is named so, and the time is that of the reranker's search."""
+    comparison = make()
+    first, best, _ = comparison.results
+    other = replace(stage(0.1), cost=Cost({"q0": 1.0}))
+    outcome = verdict(replace(comparison, baseline="vector", results=(first, other, best)))
+    assert outcome.answer.startswith(
+        "lexical+rerank over vector improves the order, at 20 times lexical's time."
+    )
+    assert "has nDCG@10 0.2250, 0.1000 more than the baseline, vector (" in outcome.because
+    ranked = replace(best, name="lexical+other")
+    outcome = verdict(replace(comparison, baseline="lexical+other", results=(first, ranked, best)))
+    assert "more than the baseline, lexical+other (" in outcome.because
+
+
+def test_calls_are_named_if_a_service_is_asked():
+    local = with_reranker(make(), cost=Cost({"q0": 0.04}))
+    assert "It takes 40 ms per query (median)." in verdict(local).because
+    assert "calls per query" not in Parsed(page(local)).texts
+    assert "calls per query" in Parsed(page(make())).texts
+
+
+def test_equal_means_are_no_difference():
+    comparison = make(p=0.3)
+    best = comparison.results[1]
+    same = replace(stage(0.2), evaluation=best.evaluation)
+    answer = verdict(replace(comparison, results=(*comparison.results, same))).answer
+    assert answer == "vector alone is as good as lexical+rerank, with the same nDCG@10, 0.2250."
+
+
 def test_times_of_known_passages_are_named():
     seconds, first = {"q0": 0.8, "q1": 0.04, "q2": 0.04}, frozenset({"q0"})
-    cost = Cost(seconds, calls=3, known=57, encoded=3, first_seen=first)
+    cost = Cost(seconds, known=57, encoded=3, first_seen=first)
     comparison = with_reranker(make(), cost=cost)
     assert (
-        "It takes 40 ms per query (median) and 1 call per query. 95% of the passages had been "
+        "It takes 40 ms per query (median). 95% of the passages had been "
         "encoded before, for another query or in a store. With passages seen for the first time "
         "it takes 800 ms (median of 1 query)." in verdict(comparison).because
     )

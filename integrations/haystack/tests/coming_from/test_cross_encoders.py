@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Sequence
 from functools import cache
@@ -110,8 +111,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def ranked_by(model: Path, **parameters: Any) -> SecondPassRanker:
     """The ranker that the page gives for SentenceTransformersSimilarityRanker."""
-    config = {"method": {"type": "cross_encoder", "precision": "checkpoint"}, "depth": None}
-    return SecondPassRanker(config, **{"model": model, "scale_score": True, **parameters})
+    page = (Path(__file__).parents[4] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if "| `SentenceTransformersSim" in line)
+    config = ast.literal_eval(row.split("`")[3])
+    scale = {"scale_score": True} if "by default: pass `scale_score=True`" in row else {}
+    return SecondPassRanker({**config, "depth": None}, **{"model": model, **scale, **parameters})
 
 
 # ---------------------------------------------------------------------- cross encoders

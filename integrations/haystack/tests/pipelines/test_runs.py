@@ -28,7 +28,8 @@ from haystack.utils import Secret
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_objects import CASTLES, Broken, Result, Way, asking, every_way, numbered, retrieving
-from secondpass import Report, RerankError
+from secondpass import RerankError
+from secondpass.types import TIMES
 
 
 def openai_generator(model: str) -> OpenAIChatGenerator:
@@ -92,7 +93,7 @@ def answering(ranker: SecondPassRanker) -> Pipeline:
 
 def timeless(result: Result) -> Result:
     """A result without its times."""
-    report = {key: value for key, value in result["report"].items() if key not in Report.TIMES}
+    report = {key: value for key, value in result["report"].items() if key not in TIMES}
     return {**result, "report": report}
 
 

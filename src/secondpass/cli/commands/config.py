@@ -25,7 +25,7 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.cli.options import AsJson, Preset, Set, complete_preset, configuration
-from secondpass.cli.running import CommandGroup, Subcommand, report_errors
+from secondpass.cli.running import CommandGroup, Subcommand, naming_settings, report_errors
 from secondpass.cli.tables import plain_table
 from secondpass.config import json_schema, load, preset, preset_purpose
 from secondpass.config import presets as all_presets
@@ -96,7 +96,7 @@ def validate(
         except ConfigurationError as error:
             problems = [{"path": [*item.path], "message": item.message} for item in error.problems]
             record |= {"valid": False, "problems": problems}
-            print_error(str(error))
+            print_error(str(naming_settings(error, settings or ())))
         else:
             record["missing"] = missing
             record["warnings"] = [f"{path}: {_LEXICAL}" for path in _lexical_fallbacks(config)]

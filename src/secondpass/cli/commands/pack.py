@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from secondpass.adapters.grouping import rerank_grouped
-from secondpass.cli.console import check_usage, fail, info, write
+from secondpass.cli.console import check_usage, fail, info, on_terminal, warn, write
 from secondpass.cli.options import (
     AsJson,
     Batch,
@@ -21,13 +23,14 @@ from secondpass.cli.options import (
     RerankerOptions,
     RunOptions,
     grouped,
+    load_for,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import RerankInput, read_context, request_of
-from secondpass.config import load
 from secondpass.errors import MissingExtraError
 from secondpass.formats import to_json
 from secondpass.formats.requests import InputRequest, batches
+from secondpass.formats.totals import not_reranked
 from secondpass.ranking.packed import Packed
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings import counted
@@ -86,12 +89,14 @@ def pack(
     as_text = query is not None and not json_lines
     check_usage({"--by-document, --order: give one of them": by_document and bool(defaults.order)})
     count = None if tokenizer is None else _tokenizer(tokenizer)
-    reranker = load(configured.read())
+    reranker = load_for(configured.read(), dry_run=False)
     options = defaults.read(lambda: reranker)
     context, _ = read_context(defaults.context)
-    packed_count = 0
+    packed_count, counts = 0, Counter[str]()
     with ExitStack() as stack:
-        progress = stack.enter_context(progress_bars(quiet or as_text))
+        # No bars between texts that are printed to the terminal.
+        no_bars = quiet or as_text or on_terminal(sys.stdout)
+        progress = stack.enter_context(progress_bars(no_bars))
         requests = source.requests(stack, reranker, progress)
         for window in batches(requests, batch, _BATCH_SIZE):
             asked = [request_of(item, context) for item in window]
@@ -112,7 +117,10 @@ def pack(
                 if as_text and not quiet:
                     info(_summary(ranking, packed))
             packed_count += len(window)
+            counts.update(ranking.report.status for ranking in rankings)
             progress("Packing", packed_count, None)
+    if message := not_reranked(packed_count, counts):
+        warn(message)
 
 
 def _record(item: InputRequest, packed: Packed) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _assumptions(plan: CostPlan) -> str:
     return (
         f"{counted(plan.candidates, 'candidate')} of about "
         f"{counted(plan.tokens_per_passage or 0, 'token')}{seconds}. Each row has the number of "
-        "candidates that its method gets."
+        "candidates that its method gets; in and out are tokens."
     )
 
 
@@ -222,7 +222,8 @@ def _note(stages: Sequence[PlannedStage]) -> str:
 def _print_table(
     heading: str, rows: Iterable[tuple[str, PlannedStage]], total: PlannedStage | None = None
 ) -> None:
-    columns = ["candidates", "calls", "rounds", "tokens in", "tokens out", "cost", "seconds"]
+    # So short that a table with usual numbers fits 80 columns; `_assumptions` says what they are.
+    columns = ["candidates", "calls", "rounds", "in", "out", "cost", "s"]
     table = plain_table(heading, numbers=columns)
     lines = [*rows]
     if total is not None:

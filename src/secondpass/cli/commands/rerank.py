@@ -14,6 +14,7 @@ import typer
 from secondpass import __version__
 from secondpass.adapters.grouping import rerank_grouped
 from secondpass.cli.console import ERROR, check_usage, fail, info, on_terminal, warn
+from secondpass.cli.dry_run import estimated, print_estimate
 from secondpass.cli.options import (
     AsJson,
     Batch,
@@ -38,7 +39,7 @@ from secondpass.cli.rankings import Format, Formatter, Stream, report_unexplaine
 from secondpass.cli.rerank_input import RerankInput, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
-from secondpass.formats.totals import count, summary
+from secondpass.formats.totals import count, not_reranked, summary
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings.environment import fill
 from secondpass.types import Progress
@@ -133,14 +134,11 @@ def rerank(
     options = defaults.read(lambda: reranker)
     context, context_hash = read_context(defaults.context)
     if dry_run:
-        from secondpass.cli.dry_run import print_dry_run
-
         with progress_bars(quiet) as progress, ExitStack() as stack:
             requests = source.requests(stack, reranker, progress)
-            with_options = (
-                (request_of(item, context), {**options, **item.options}) for item in requests
-            )
-            print_dry_run(reranker, with_options, as_json=json_lines)
+            asked = ((request_of(it, context), {**options, **it.options}) for it in requests)
+            estimate = estimated(reranker, asked)
+        print_estimate(estimate, as_json=json_lines)
         return
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
@@ -190,13 +188,23 @@ def rerank(
         sink.finish()
     if candidates == 0 and (total == 0 or query is not None):
         # What writes into a pipe may have nothing to rank.
-        report = fail if source.is_file else warn
-        report(f"{source.place}there is no {'candidate' if total else 'query'} in the input")
-    if not quiet:
-        info(summary(total, sink.counts, time.monotonic() - started))
+        what = "candidate" if total else "query"
+        (fail if source.is_file else warn)(f"{source.place}there is no {what} in the input")
+    _print_summary(total, sink, time.monotonic() - started, quiet=quiet, strict=strict)
     report_unexplained(unexplained, [*some_ids], "no candidate has this id")
     if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
+
+
+def _print_summary(
+    total: int, sink: Stream | Resumable, seconds: float, *, quiet: bool, strict: bool
+) -> None:
+    """Print what was ranked; last, and whatever the options, if it was not reranked."""
+    if not quiet:
+        done = min(sink.done, total)
+        info(summary(total, sink.counts, seconds, done=done, output=sink.path))
+    if message := not_reranked(total, sink.counts, [] if strict else ["--strict"]):
+        warn(message)
 
 
 def _write_rankings(
