@@ -39,7 +39,7 @@ def test_bfloat16_only_where_it_is_fast(monkeypatch, device, processor, gpu, fas
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("gpu", "device: 'gpu' is no device of torch; name auto, cpu, cuda or cuda:1: .*GPU"),
+        ("tpu9", "device: 'tpu9' is no device of torch; name auto, cpu, cuda or cuda:1: .*GPU"),
         ("cuda", r"device: 'cuda' needs a GPU and a torch with CUDA, .* finds none: .*models\.md"),
     ],
 )
