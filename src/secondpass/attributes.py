@@ -50,6 +50,8 @@ def unknown_attribute(
         parts: what to write, with ``%s`` for the name -> class that may have that attribute.
     """
     cls = type(instance)
+    if hasattr(cls, name):  # its own error is lost before Python asks for `__getattr__`
+        object.__getattribute__(instance, name)
     hints = [INSTEAD[base.__name__].get(name) for base in cls.__mro__ if base.__name__ in INSTEAD]
     if not name.startswith("_"):
         hints += [text % name for text, part in (parts or {}).items() if hasattr(part, name)]
