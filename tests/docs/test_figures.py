@@ -98,8 +98,6 @@ def test_the_speed_of_other_packages():
     )
     pairs = r"it scores (\d+) pairs per CPU second, secondpass (\d+) in bfloat16, "
     numbers = found(README, pairs + r"(\d+) in float32")
-    )
-    numbers = found(README, sentence)
     assert numbers == tuple(f"{float(number):.0f}" for number in (flashrank, ours, exact))
     assert 0.97 <= float(ours) / float(by_hand) <= 1.03  # "your own loop … is as fast"
     slow = float(rows(EVIDENCE, first="secondpass, auto (OpenVINO")[0][1])
