@@ -61,8 +61,8 @@ def test_other_attributes(instance, name, message):
     ("use", "message"),
     [
         (lambda: RANKING[0]["text"], "a Ranked has attributes, not keys: item.text"),
-        (lambda: [text for text, score in RANKING], "a Ranked has attributes, not keys"),
-        (lambda: RANKING["b"], "give the place of an item, from 0, or a slice, not a str"),
+        (lambda: [text for text, score in RANKING], "'Ranked' object is not iterable"),
+        (lambda: RANKING["b"], "a Ranking is a sequence of items, not a mapping"),
     ],
 )
 def test_keys(use, message):

@@ -62,6 +62,8 @@ def unknown_attribute(
         metadata: of a candidate.
     """
     cls = type(instance)
+    if hasattr(cls, name):  # its own error is lost before Python asks for `__getattr__`
+        object.__getattribute__(instance, name)
     hints = [INSTEAD[base.__name__].get(name) for base in cls.__mro__ if base.__name__ in INSTEAD]
     if name in (metadata or {}):
         hints.insert(0, f"use metadata[{name!r}]")

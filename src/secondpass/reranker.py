@@ -23,7 +23,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    Never,
     NoReturn,
     Self,
     Unpack,
@@ -57,6 +56,7 @@ from secondpass.ranking.candidates import (
     to_requests,
 )
 from secondpass.ranking.cost_plan import CostPlan
+from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import FLOOR, PROBABILITIES, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
@@ -65,7 +65,6 @@ from secondpass.ranking.options import (
     ONE_REQUEST,
     REQUESTS,
     WITH_LISTENER,
-    Arguments,
     CallOptions,
     PassSettings,
     show_call_options,
@@ -297,7 +296,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *_excess: Never,
+        *,
         context: Any = None,
         on_interim: Callable[[Ranking], None] | None = None,
         **options: Unpack[CallOptions],
@@ -352,7 +351,7 @@ class Reranker:
         """
         if on_interim is not None:
             check_callback("on_interim", on_interim)
-        settings = self._settings(options, _excess, WITH_LISTENER)
+        settings = self._settings(options, WITH_LISTENER)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings, on_interim)
         return drivers.run_all(passes, self.log_level)[0]
@@ -362,7 +361,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *_excess: Never,
+        *,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> Ranking:
@@ -370,7 +369,7 @@ class Reranker:
 
         Arguments and options: as in :meth:`rerank`.
         """
-        settings = self._settings(options, _excess)
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], settings)
         return (await drivers.arun_all(passes, self.log_level))[0]
@@ -380,7 +379,7 @@ class Reranker:
         self,
         query: str,
         candidates: Iterable[CandidateLike],
-        *_excess: Never,
+        *,
         context: Any = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Ranking, None]:
@@ -392,7 +391,7 @@ class Reranker:
         """
         from secondpass.asking.streaming import stream
 
-        settings = self._settings(options, _excess)
+        settings = self._settings(options)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
@@ -403,7 +402,7 @@ class Reranker:
 
     @show_call_options
     def rerank_many(
-        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """Rank candidates for many queries. Scorers with ``score_many`` fill batches across them.
 
@@ -425,19 +424,19 @@ class Reranker:
             ['Cats sleep a lot.', 'Owls hunt at night.']
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        settings = self._settings(options, _excess, REQUESTS)
+        settings = self._settings(options, REQUESTS)
         return drivers.run_all(self._passes(checked, settings), self.log_level)
 
     @show_call_options
     async def arerank_many(
-        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops.
 
         Arguments and options: as there.
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        settings = self._settings(options, _excess, REQUESTS)
+        settings = self._settings(options, REQUESTS)
         return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
     def plan(
@@ -485,7 +484,7 @@ class Reranker:
 
     @show_call_options
     def expected_use(
-        self, requests: Iterable[RequestLike], *_excess: Never, **options: Unpack[CallOptions]
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Expected]:
         """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
 
@@ -503,7 +502,7 @@ class Reranker:
         from secondpass.asking.expected_use import merged
         from secondpass.asking.planning import expected_uses  # of no use to a ranking
 
-        self._settings(options, _excess, REQUESTS)  # raises errors also without requests
+        self._settings(options, REQUESTS)  # raises errors also without requests
         uses: list[Expected] = []
         for request in to_requests(requests, text_needed=self.render.needs_text):
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
@@ -627,21 +626,23 @@ class Reranker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        with _logged_beside(error):
+            self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
+    async def __aexit__(
+        self, _kind: object, error: BaseException | None, _traceback: object
+    ) -> None:
+        with _logged_beside(error):
+            await self.aclose()
 
     def _settings(
-        self, options: CallOptions, excess: Sequence[object] = (), takes: Arguments = ONE_REQUEST
+        self, options: CallOptions, arguments: Sequence[str] = ONE_REQUEST
     ) -> PassSettings:
-        if excess:
-            raise TypeError(f"give {takes.by_position}")
-        return PassSettings.of(self, self._stages).override(options, self.orders, takes.names)
+        return PassSettings.of(self, self._stages).override(options, self.orders, arguments)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         from secondpass.asking.planning import Recorder  # of no use to a ranking
@@ -695,6 +696,17 @@ class Reranker:
 
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
+
+
+@contextmanager
+def _logged_beside(error: BaseException | None) -> Iterator[None]:
+    """Log an exception of the block if there is an earlier ``error``, which it would replace."""
+    try:
+        yield
+    except Exception as later:
+        if error is None:
+            raise
+        log_exception(later, "closing")
 
 
 def _key_hint(name: str, cls: type, settings: Mapping[str, Any], beside: Collection[str]) -> str:

@@ -81,6 +81,9 @@ class Candidate:
         return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
 
 
+_LONG_SCORE = 10**300  # a retrieval score may be any integer, and floats end at 1.8e308
+
+
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -94,7 +97,8 @@ class Ranked:
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
             either with the terms added, or the retrieval score if the report is ``unchanged``. None
-            if there is none.
+            if there is none. A method may order a list by another score than the rerank score, as
+            ``embedded`` does; then it is that one here, too.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
             ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
@@ -146,15 +150,16 @@ class Ranked:
         def __getitem__(self, key: object) -> NoReturn:
             raise TypeError("a Ranked has attributes, not keys: item.text, item.id, …")
 
+        __iter__ = None  # or Python would try the keys 0, 1, …
+
     def __repr__(self) -> str:
         parts = [] if self.id is None else [f"id {self.id!r}"]
         parts.append(f"position {self.position:,}")
         for name in ("score", "rerank_score", "final_score", "probability"):
             value = getattr(self, name)
-            if isinstance(value, float | int) and (name, value) != (
-                "final_score",
-                self.rerank_score,
-            ):
+            if name == "final_score" and value == self.rerank_score:
+                continue
+            if type(value) is float or (type(value) is int and abs(value) < _LONG_SCORE):
                 parts.append(f"{name} {value:.4g}")
         if self.status != "scored":
             parts.append(self.status)
@@ -424,16 +429,18 @@ class _HasContent(Protocol):
     def content(self) -> str | None: ...
 
 
-CandidateLike: TypeAlias = (
-    str | Mapping[str, Any] | Candidate | Ranked | _HasText | _HasPageContent | _HasContent
-)
+if TYPE_CHECKING:
+    _Document: TypeAlias = _HasText | _HasPageContent | _HasContent
+else:
+    _Document = Candidate  # pydantic, which reads annotations at run time, takes no such protocol
+
+CandidateLike: TypeAlias = str | Mapping[str, Any] | Candidate | Ranked | _Document
 """A string, a mapping, a Candidate, or a document of Haystack, LlamaIndex or LangChain.
 
 A string is a text. A mapping has ``text`` (or ``page_content`` or ``content``), and may have ``id``
 (made a string unless it is an integer), ``score`` and ``metadata``; other keys are added to the
-metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, the id ``id``,
-``node_id`` or ``doc_id``, and the metadata ``metadata`` or ``meta``, or else its other
-attributes."""
+metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, the id ``id`` or
+``node_id``, and the metadata ``metadata`` or ``meta``, or else its other attributes."""
 
 
 class Request(NamedTuple):

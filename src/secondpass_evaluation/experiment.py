@@ -117,7 +117,7 @@ def compare(
     ]
     if baseline is not None and baseline not in names:
         known = ", ".join(names)
-        hint = did_you_mean(str(baseline), names)
+        hint = did_you_mean(baseline, names)
         raise InputError(f"baseline: {describe(baseline)} is none of {known}{hint}")
 
     results = [observed.measure(stage, measures) for stage in observed.stages]

@@ -201,7 +201,7 @@ def _checked(name: str, value: object) -> tuple[FirstStage, ...]:
     known = get_args(FirstStage)
     for stage in stages:
         if stage not in known:
-            hint = did_you_mean(str(stage), known)
+            hint = did_you_mean(stage, known)
             message = f"must be one of {', '.join(known)}, not {describe(stage)}{hint}"
             raise InputError(f"{name}: {message}")
     return tuple(dict.fromkeys(stages))

@@ -4,10 +4,12 @@ import heapq
 import itertools
 import math
 import random
+import time
 from types import SimpleNamespace
 
 import pytest
 
+from secondpass import Reranker
 from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import CallTurn, Sharing, Turns
 from secondpass.errors import OverloadedError
@@ -221,3 +223,27 @@ def test_an_interrupted_call_is_no_fast_one():
     turns.take(turn, 0.009)
     turns.end(turn, 0.01, interrupted=True)
     assert turns.admission.cost.seconds(turn.pairs) == pytest.approx(0.001 * turn.pairs)
+
+
+class Slow:
+    """Takes a time for each text, in batches."""
+
+    model_name = "slow"
+
+    def __init__(self, batch_size):
+        self.batch_size = batch_size
+        self.scored = []
+
+    def score_pairs(self, query, documents):
+        time.sleep(0.01 * len(documents))
+        self.scored += map(int, documents)
+        return [1.0] * len(documents)
+
+
+@pytest.mark.parametrize("batch_size", [3, 5, 7])
+def test_no_candidate_is_scored_after_one_that_was_late(batch_size):
+    """Although a small last batch would be in time."""
+    scorer = Slow(batch_size)
+    ranking = Reranker(scorer).rerank("q", [*map(str, range(50))], deadline=0.12)
+    assert scorer.scored == [*range(len(scorer.scored))]
+    assert ranking.report.status in {"partial", "unchanged"}

@@ -203,7 +203,9 @@ def test_model_that_fails_leaves_the_order():
     )
     assert ranking.order == (0, 1, 2)
     (issue,) = ranking.report.issues
-    message = "the ordering failed: the scorer raised RuntimeError; strict=True shows the exception"
+    message = (
+        "the ordering failed: the scorer raised RuntimeError; with strict, the exception is raised"
+    )
     assert (issue.code, issue.message) == ("order_failed", message)
 
 

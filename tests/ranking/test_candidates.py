@@ -66,8 +66,10 @@ class Tactic:
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
         ({"page_content": "a", "metadata": {"k": 1}}, ("a", None, None, {"k": 1})),
         (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {"node_id": "n"})),
-        (SimpleNamespace(text="a", doc_id=4, metadata={"k": 1}), ("a", 4, None, {"k": 1})),
-        (SimpleNamespace(text="a", id=None, doc_id="d", k=1), ("a", "d", None, {"k": 1})),
+        # Chunks of one document share its id.
+        (SimpleNamespace(text="a", doc_id=4), ("a", None, None, {"doc_id": 4})),
+        ({"text": "a", "doc_id": 4}, ("a", None, None, {"doc_id": 4})),
+        ({"text": "a", "page_content": "b"}, ("a", None, None, {"page_content": "b"})),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -150,7 +152,6 @@ def test_odd_candidates_are_kept(odd, settings):
         (Candidate("b", metadata=[1]), ".metadata: give a mapping, not a list"),  # type: ignore[arg-type]
         ({"text": "", "metadata": 3}, ".metadata: give a mapping, not an int"),
         ({"text": "", "content": ""}, ": has both 'text' and 'content'"),
-        ({"text": "", "page_content": ""}, ": has both 'text' and 'page_content'"),
         ({"a passage that is the key of a mapping turned around": 1}, "'a passage that is th'; "),
     ],
 )

@@ -256,7 +256,7 @@ REPORTS = {
     "order_failed": (
         {"method": ByTable(), "order": lambda items: 1 / 0},
         SCORED,
-        ("the ordering raised ZeroDivisionError; strict=True shows the exception", (), None),
+        ("the ordering raised ZeroDivisionError; with strict, the exception is raised", (), None),
     ),
 }
 

@@ -50,6 +50,7 @@ class Claim:
     due: float = math.inf  # when they should be scored
     begun: int = 0  # number of pairs that were begun
     first: float | None = None  # when the first one was begun
+    late_from: float = math.inf  # the rank from which on pairs are late, once one is
     reference: Callable[[], object | None] | None = None
     """A weak reference to the call; without it, the claim is always held."""
     until: float = field(init=False)  # when pairs beyond the core have to be scored
@@ -180,17 +181,26 @@ class Admission:
             return 0
         return int(min(max(0.0, self.cost.pairs(_CALL_TIME_SHARE * seconds)), sys.maxsize))
 
-    def is_late(self, claim: Claim, rank: int, now: float) -> bool:
+    def is_late(self, claim: Claim, rank: int, pairs: int, now: float) -> bool:
         """Whether the time of a claim does not suffice for a call of its pairs from this rank on.
 
-        The first call is tried unless others wait, or a single slow one would prevent all further
-        ones.
+        Then it does not for later ranks either: a small last call could be in time, but would score
+        worse candidates than those that are left out. The first call is tried unless others wait,
+        or a single slow one would prevent all further ones.
+
+        Args:
+            claim: the claim.
+            rank: of the first pair of the call, from 0.
+            pairs: number of pairs that the call has at most.
+            now: the time.
         """
         if claim.begun:
-            needed = self.cost.seconds(min(claim.pairs - rank, self._least(claim)))
+            needed = self.cost.seconds(min(pairs, self._least(claim)))
         else:
             needed = self.cost.seconds(1) if len(self.present) > self.threads else 0.0
-        return now + needed >= claim.latest(rank)
+        if now + needed >= claim.latest(rank):
+            claim.late_from = min(claim.late_from, rank)
+        return rank >= claim.late_from
 
     def _least(self, claim: Claim) -> float:
         """How many pairs a call beyond the core has at least."""

@@ -76,7 +76,7 @@ class Turns:
             if len(self._running) >= admission.threads:
                 self._running = [turn for turn in self._running if not turn.is_stopped]
             for turn in self._waiting:
-                if admission.is_late(turn.claim, turn.rank, now):
+                if admission.is_late(turn.claim, turn.rank, turn.pairs, now):
                     turn.state = "late"
                     woken.append(turn)
             self._waiting = [

@@ -21,6 +21,8 @@ from uuid import uuid4
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+"""Errors of a disk that cannot hold a file."""
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS, errno.EACCES, errno.EPERM}
 """Errors of platforms and file systems that cannot flush a folder."""
 
@@ -30,15 +32,15 @@ def naming(path: str | PathLike[str], *hidden: Path) -> Iterator[None]:
     """Have an OSError that names no file, or a ``hidden`` one, name this file.
 
     An error of a full disk names none: Python raises it when it writes, not when it opens the file.
+    Other errors may come from what is written, such as a generator that reads from a network.
     """
     try:
         yield
     except OSError as error:
-        if error.filename is not None and error.filename not in {*map(fspath, hidden)}:
-            raise
-        # An array of numpy that could not be written whole has no error number.
-        reason = error.strerror or f"was not written whole; is the disk full? ({error})"
-        raise OSError(error.errno, reason, fspath(path)) from error
+        is_full = error.filename is None and error.errno in _FULL
+        if is_full or error.filename in {*map(fspath, hidden)}:
+            raise OSError(error.errno, error.strerror, fspath(path)) from error
+        raise
 
 
 @contextmanager

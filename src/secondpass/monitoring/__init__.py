@@ -48,7 +48,7 @@ from secondpass.types import Report
 
 __all__ = ["STATISTICS", "DayCounts", "DayKey", "Days", "Monitor", "read_days"]
 
-_VERSION: str = import_module("secondpass").__version__  # the package imports this module
+_VERSION: str = import_module("secondpass").__version__  # its name, because it is above this room
 
 _monitors: WeakSet[Monitor] = WeakSet()
 

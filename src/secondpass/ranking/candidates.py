@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -19,9 +19,7 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 _FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
 TEXT_KEYS = ("text", "page_content", "content")
 """Keys and attributes for the text: ``page_content`` is that of LangChain's documents."""
-_CANDIDATE_KEYS = frozenset({*TEXT_KEYS, "id", "score", "metadata"})
-_ID_ATTRIBUTES = ("id", "node_id", "doc_id")
-"""Attributes for the id in objects, such as those of LlamaIndex and of rerankers."""
+_CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _SCORE_KEYS = ("score", "originalScore")
 """Keys for the retrieval score of a mapping; the first that is there counts."""
 _LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
@@ -39,11 +37,11 @@ def to_candidates(
 ) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
-    The text of a mapping or object is ``text``, ``page_content`` or ``content``, the id of an
-    object ``id``, ``node_id`` or ``doc_id``; the ``score`` and ``metadata`` (or ``meta``) are read.
-    If it has no metadata, its other attributes are used. Without a ``score``, ``originalScore`` is
-    the retrieval score; it is metadata as well. A mapping without a text is an error unless a
-    method is shown other fields (``text_needed``). ``name`` is that of the argument, for messages.
+    The text of a mapping or object is ``text``, ``content`` or ``page_content``; the ``id``,
+    ``score`` and ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes
+    are used. Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well.
+    A mapping without a text is an error unless a method is shown other fields (``text_needed``);
+    then its ``page_content`` is such a field. ``name`` is that of the argument, for messages.
 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
@@ -191,7 +189,7 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     metadata = _metadata_of(value)
     return {
         "text": text,
-        "id": _first_attribute(value, _ID_ATTRIBUTES),
+        "id": _first_attribute(value, ("id", "node_id")),
         "score": _first_attribute(value, _SCORE_KEYS),
         "metadata": _other_attributes(value, names) if metadata is None else metadata,
     }
@@ -204,9 +202,9 @@ def _other_attributes(value: object, names: Sequence[str]) -> dict[str, Any]:
     """
     if not names:
         names = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    read = {*TEXT_KEYS, "score", "metadata", "meta"}
-    has_id = (name for name in _ID_ATTRIBUTES if getattr(value, name, None) is not None)
-    read |= {"id", *islice(has_id, 1)}
+    read = {*TEXT_KEYS, "id", "score", "metadata", "meta"}
+    if getattr(value, "id", None) is None:
+        read.add("node_id")  # which is its id
     return {name: getattr(value, name) for name in names if name not in read}
 
 
@@ -231,15 +229,17 @@ def _is_like_text(key: object) -> bool:
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
-    keys = [key for key in TEXT_KEYS if key in mapping]
-    if len(keys) > 1:
-        both = " and ".join(map(repr, keys))
-        raise InputError(f"{where}: has both {both}; remove or rename one")
-    if text_needed and not keys:
-        raise InputError(f"{where}: {_no_text_message(mapping)}")
+    if "text" in mapping and "content" in mapping:
+        raise InputError(f"{where}: has both 'text' and 'content'; remove or rename one")
+    text_key = next((key for key in ("text", "content") if key in mapping), None)
+    if text_key is None and text_needed:
+        if "page_content" not in mapping:
+            raise InputError(f"{where}: {_no_text_message(mapping)}")
+        text_key = "page_content"
     metadata = {} if mapping.get("metadata") is None else mapping["metadata"]
     _check_metadata(metadata, where)
-    extra = {key: value for key, value in mapping.items() if key not in _CANDIDATE_KEYS}
+    read = _CANDIDATE_KEYS | {text_key}
+    extra = {key: value for key, value in mapping.items() if key not in read}
     in_both = extra.keys() & metadata.keys()
     conflicts = [key for key in in_both if not _equal(extra[key], metadata[key])]
     if conflicts:
@@ -251,7 +251,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     if identifier is not None and type(identifier) not in {str, int}:
         identifier = str(identifier)
     return Candidate(
-        text=mapping[keys[0]] if keys else None,  # type: ignore[arg-type]
+        text=None if text_key is None else mapping[text_key],  # type: ignore[arg-type]
         id=identifier,
         score=stated_score(mapping),
         metadata={**extra, **metadata},

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from time import time
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError
@@ -43,27 +43,10 @@ class CallOptions(TypedDict, total=False):
     now: datetime | date | str | float | None
 
 
-class Arguments(NamedTuple):
-    """The arguments of a call of rerankers beside its options, for messages.
-
-    Attributes:
-        by_position: what it takes without a name.
-        names: of all.
-    """
-
-    by_position: str
-    names: tuple[str, ...]
-
-
-ONE_REQUEST = Arguments(
-    "a query and its candidates; name the others, as in top_k=3",
-    ("query", "candidates", "context"),
-)
-WITH_LISTENER = ONE_REQUEST._replace(names=(*ONE_REQUEST.names, "on_interim"))
-REQUESTS = Arguments(
-    "a list of requests, [(query, candidates), …]; for one query, use rerank(query, candidates)",
-    ("requests",),
-)
+ONE_REQUEST = ("query", "candidates", "context")
+WITH_LISTENER = (*ONE_REQUEST, "on_interim")
+REQUESTS = ("requests",)
+"""Names of what calls of rerankers take beside their options, for hints."""
 
 
 def validate(
@@ -238,9 +221,7 @@ def show_call_options(function: F) -> F:
     They are listed in its signature. Type checkers read ``Unpack[CallOptions]`` in its place.
     """
     signature = inspect.signature(function)
-    parameters = [
-        p for p in signature.parameters.values() if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}
-    ]
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters += [
         inspect.Parameter(
             name,

@@ -401,4 +401,4 @@ def _with_hint(issue: Issue) -> Issue:
     """The issue, with how to see the exception if it is about one."""
     if issue.code not in _RAISED:
         return issue
-    return replace(issue, message=f"{issue.message}; strict=True shows the exception")
+    return replace(issue, message=f"{issue.message}; with strict, the exception is raised")

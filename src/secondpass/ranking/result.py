@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from secondpass.errors import MissingExtraError, SecondPassError, unchangeable
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
-from secondpass.ranking.candidates import kind_of, retrieval_score
+from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
 from secondpass.types import Issue, Ranked, Report, findings
@@ -70,15 +70,12 @@ class Ranking(Sequence[Ranked]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Ranked, ...]: ...
     def __getitem__(self, index: int | slice) -> Ranked | tuple[Ranked, ...]:
+        if isinstance(index, str):
+            raise TypeError("a Ranking is a sequence of items, not a mapping: ranking[0].text")
         try:
             return self.items[index]
-        except TypeError:
-            kind = kind_of(index)
-            message = f"give the place of an item, from 0, or a slice, not {kind}: ranking[0].text"
-            raise TypeError(message) from None
         except IndexError:
-            message = f"ranking[{index}]: there are {counted(len(self.items), 'item')}"
-            raise IndexError(message) from None
+            raise IndexError(f"the ranking has {counted(len(self.items), 'item')}") from None
 
     def __len__(self) -> int:
         return len(self.items)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
@@ -44,11 +44,14 @@ def describe(value: object) -> str:
 
 
 def not_utf8(path: str | PathLike[str], error: UnicodeDecodeError) -> str:
-    """What is wrong with a file or line that is not UTF-8, with its byte, and how to convert it."""
+    """What is wrong with text that is not UTF-8, with its byte, and how to convert its file."""
+    import shlex
+
     raw = error.object[error.start]
     is_wide = error.object[:2] in {b"\xff\xfe", b"\xfe\xff"}
-    name = shlex.quote(printable(fspath(path)))
-    convert = f"iconv -f {'utf-16' if is_wide else 'latin1'} -t utf-8 {name} > new-file"
+    convert = f"iconv -f {'utf-16' if is_wide else 'latin1'} -t utf-8"
+    if os.path.exists(path):  # rather than standard input
+        convert += f" {shlex.quote(printable(fspath(path)))} > new-file"
     return f"is not UTF-8: byte {error.start + 1} is 0x{raw:02x}; convert it: `{convert}`"
 
 
@@ -57,13 +60,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` if a known word is similar; else empty.
+def did_you_mean(word: object, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` if a known word is similar; else empty, also if it is no string.
 
     Case, and hyphens for underscores, make no difference.
     """
     import difflib
 
+    if not isinstance(word, str) or len(word) > _MAX_QUOTED:
+        return ""
     by_folded = {_folded(one): one for one in reversed(known)}
     similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
     return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
@@ -129,7 +134,7 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
                 message += f", not {describe(detail['input'])}"
             if kind == "literal_error":
                 known = re.findall(r"'([^']+)'", str(detail.get("ctx", {}).get("expected", "")))
-                message += did_you_mean(str(detail["input"])[:_MAX_QUOTED], known)
+                message += did_you_mean(detail["input"], known)
             problems.append(Problem(path, message))
     return problems
 

@@ -176,9 +176,9 @@ def check_takes(function: Any, what: str, *names: str, keywords: Collection[str]
     Raises:
         ConfigurationError: it does not take them.
     """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    try:  # of the function that is called, not of one that it wraps
+        signature = inspect.signature(function, follow_wrapped=False)
+    except Exception:  # foreign objects may raise anything
         return
     try:
         signature.bind(*names, **dict.fromkeys(keywords))

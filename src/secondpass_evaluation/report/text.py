@@ -52,7 +52,8 @@ def p_value(value: float | None) -> str:
 
 def p_phrase(value: float) -> str:
     """A p-value in a sentence."""
-    return "p < 0.001" if value < 0.001 else f"p = {_rounded_p(value)}"
+    text = p_value(value)
+    return f"p {text}" if text.startswith(("<", "just")) else f"p = {text}"
 
 
 _LEVELS = (0.001, 0.01, 0.05, 0.1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +160,7 @@ def build_index(
             retriever = HybridRetriever(read.corpus, vectors if embedder else None)
             report("indexing words", 1, 1)
             report("writing the index", 0, None)
-            with naming(folder):
+            with _naming_arrays(folder), naming(folder):
                 parts = write_parts(parts_folder, retriever.parts)
             manifest = {
                 **_about_source(read, passage_size, selection),
@@ -205,6 +206,21 @@ def _about_source(read: Source, passage_size: int, selection: Selection) -> dict
             "files": {name: list(file) for name, file in read.files.items()},
         },
     }
+
+
+@contextmanager
+def _naming_arrays(folder: Path) -> Iterator[None]:
+    """Have numpy's error about an array that was not written whole name the folder.
+
+    It has no error number and names no file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        reason = f"was not written whole; is the disk full? ({error})"
+        raise OSError(errno.ENOSPC, reason, str(folder)) from error
 
 
 def _keep_or_remove(

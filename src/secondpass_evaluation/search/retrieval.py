@@ -167,7 +167,7 @@ class HybridRetriever:
         check_numbers(k=(k, 1))
         if mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
-            hint = did_you_mean(str(mode), get_args(Mode))
+            hint = did_you_mean(mode, get_args(Mode))
             raise InputError(f"mode: must be one of {known}, not {describe(mode)}{hint}")
         if mode == "lexical":
             return self._by_words(query, k)

@@ -112,7 +112,6 @@ def prepare(
         costs = [use.cost for use in uses if use.calls]
         if None in costs:
             attempt.reason = "its cost is not known; set `prices` of its language model"
-            attempt.beyond_limits = True
         else:
             each = sum(price or 0.0 for price in costs) / max(1, len(sample))
             scale = min([*attempt.depths, own]) / own if attempt.pointwise else 1.0

@@ -18,7 +18,7 @@ FOREIGN = [
 ]
 
 
-SHOWN = "strict=True shows the exception"
+SHOWN = "with strict, the exception is raised"
 
 
 def check_private(ranking, records):
