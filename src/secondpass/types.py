@@ -144,7 +144,8 @@ class Ranked:
         def __getattr__(self, name: str) -> NoReturn:
             from secondpass.attributes import unknown_attribute  # for errors only
 
-            raise unknown_attribute(self, name)
+            metadata = None if name == "metadata" else self.metadata
+            raise unknown_attribute(self, name, metadata=metadata)
 
         def __getitem__(self, key: object) -> NoReturn:
             raise TypeError("a Ranked has attributes, not keys: item.text, item.id, …")
@@ -340,6 +341,13 @@ class Report:
         """The status in words, such as ``degraded by fallback, doubtful``."""
         reasons = f" by {', '.join(self.degraded_by)}" if self.degraded_by else ""
         return f"{self.status}{reasons}"
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

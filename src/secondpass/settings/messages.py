@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 REQUIRED = "is required"
 """Message about a setting that is absent and has no default."""
+NO_LIST = "must be a list"
+"""Beginning of the message about a string in place of a list."""
 UNKNOWN_KEY = "unknown key"
 """Message about a setting that does not exist, before its hint."""
 COMING_FROM = "https://github.com/secondpass/secondpass/blob/main/docs/coming-from.md"
@@ -125,7 +127,7 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
         elif kind == "missing":
             problems.append(Problem(path, REQUIRED))
         elif kind == "sequence_str":
-            problems.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
+            problems.append(Problem(path, f"{NO_LIST}, not {describe(detail['input'])}"))
         else:
             message = reworded(detail["msg"])
             if kind not in _WITH_SIZE:

@@ -71,7 +71,7 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (
             ["suite", "--preset", "lexical", "--set", "blend=0.3"],
             1,
-            "--set blend: has settings of its own; write --set blend.original=0.3",
+            "write --set blend.original=0.3 --set blend.normalize=minmax",
         ),
         (["."], 1, "; did you mean suite?"),
         (
