@@ -78,12 +78,12 @@ class Calibration:
         )
         if fit.per == "query":
             return (
-                f"for new queries like these {count:,}, this threshold keeps at least "
-                f"{keep * 100:g}% of the relevant candidates, as a mean over queries{ties}. {again}"
+                f"for new queries of the same kind as these {count:,}, this threshold keeps at "
+                f"least {keep * 100:g}% of the relevant candidates, as a mean over queries{ties}. {again}"
             )
         return (
-            f"for new relevant candidates like these {count:,}, this threshold keeps at least "
-            f"{keep * 100:g}% on average{ties}. If queries have several relevant candidates, "
+            f"for new relevant candidates of the same kind as these {count:,}, this threshold keeps "
+            f"at least {keep * 100:g}% on average{ties}. If queries have several relevant candidates, "
             f"calibrate per query. {again}"
         )
 
