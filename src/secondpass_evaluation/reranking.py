@@ -172,7 +172,7 @@ def measure_reranker(
     config = _config_of(reranker)
     not_run = Result(system.name, "not_run", first_stage=before.name, config=config)
     try:
-        reranker.warm_up()  # keeps loading out of the first query's time
+        warm_up_quietly(reranker)  # keeps loading out of the first query's time
     except Exception as error:
         message = str(error) if isinstance(error, SecondPassError) else type(error).__name__
         return replace(not_run, reason=f"no model can be loaded: {message}")
@@ -208,6 +208,11 @@ def measure_reranker(
         depths=means_by_depth(reranker, rankings, system.candidates, suite, measures[0]),
         **counts,
     )
+
+
+def warm_up_quietly(reranker: Reranker) -> bool:
+    """Load the models; what fails is not logged twice, as the rankings log it, too."""
+    return reranker.changed(log_level="debug").warm_up()
 
 
 def _stability(

@@ -18,6 +18,14 @@ from topic_suites import CANDIDATES, SUITE, failing, suite_of
 DOWN = ByTable(score_pairs=failing(RuntimeError("secret")))
 
 
+def test_a_model_that_is_not_loaded_is_logged_by_its_rankings_alone(tmp_path, caplog):
+    missing = str(tmp_path / "none")
+    method = {"type": "cross_encoder", "model": missing}
+    compare({"a": {"method": method, "fallback": ["lexical"]}}, SUITE, first_stages=["lexical"])
+    assert f"model_not_loaded: the model '{missing}' cannot be loaded" in caplog.text
+    assert "warming up" not in caplog.text
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_judges_nothing(tmp_path, monkeypatch, strict) -> None:
     monkeypatch.setattr(svg, "available", lambda: False)

@@ -16,7 +16,7 @@ from secondpass.ranking.scoring import scores_alone
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, unique_name
-from secondpass_evaluation.reranking import judged_nothing, replayed_run
+from secondpass_evaluation.reranking import judged_nothing, replayed_run, warm_up_quietly
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
@@ -157,7 +157,7 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
 def _warm(reranker: Reranker) -> None:
     """Load the models, to keep that out of the first query's time."""
     try:
-        reranker.warm_up()
+        warm_up_quietly(reranker)
     except SecondPassError:
         raise
     except Exception as error:  # of other packages; its message may contain secrets
