@@ -184,6 +184,7 @@ def measure_reranker(
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
             return replace(failed, cost=cost, **counts)
+        never_ran = ranked_by_fallbacks(rankings.values(), reranker.method.name)
         run = ranking_to_run(rankings)
         stability = None
         if shuffles:
@@ -197,7 +198,8 @@ def measure_reranker(
     return Result(
         system.name,
         "ran",
-        first_stage=before.name,
+        never_ran,
+        before.name,
         config=config,
         run=run,
         evaluation=after,
@@ -305,6 +307,20 @@ def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> 
     return f"nothing was judged: {unchanged:,} of {total} {are} unchanged" + (
         f"; issues: {codes}" if codes else ""
     )
+
+
+def ranked_by_fallbacks(rankings: Collection[Ranking], method: str) -> str:
+    """Why the method of this name never ran: fallbacks ranked all that was judged. Else empty."""
+    judged = [ranking.report for ranking in rankings if _judged(ranking)]
+    if not judged or not all("fallback" in report.degraded_by for report in judged):
+        return ""
+    codes = Counter(
+        issue.code for report in judged for issue in report.issues if issue.method == method
+    )
+    if not codes or codes.keys() == {"model_not_loaded"}:
+        return f"the model {method} could not be loaded" if codes else f"{method} never ran"
+    issues = ", ".join(f"{code} ({count:,})" for code, count in sorted(codes.items()))
+    return f"{method} never ran (issues: {issues})"
 
 
 def _judged(ranking: Ranking) -> bool:

@@ -67,6 +67,36 @@ def test_judges_nothing(tmp_path, monkeypatch, strict) -> None:
     assert runs == ["lexical+up.trec", "lexical.trec"]
 
 
+@pytest.mark.parametrize("spare", ["lexical", "embedded"])
+def test_figures_of_a_fallback_are_named_so_first(tmp_path, spare) -> None:
+    missing = str(tmp_path / "none")
+    away = {"method": {"type": "cross_encoder", "model": missing}, "fallback": [spare]}
+    found = compare({"away": away}, SUITE, first_stages=["lexical"])
+    (fallback,) = found["lexical+away"].fallbacks
+    sentence = (
+        f"lexical+away was not measured: the model {missing} could not be loaded. The figures are "
+        f"of the fallback {fallback}."
+    )
+    outcome = verdict(found)
+    assert outcome.answer == sentence
+    assert outcome.because.startswith("With its fallback, lexical+away has nDCG@10 ")
+    assert "improve" not in outcome.because
+    assert 'class="verdict pays"' not in found.to_html()
+
+    both = compare({"away": away, "up": Reranker(ByTable())}, SUITE, first_stages=["lexical"])
+    outcome = verdict(both)
+    assert outcome.best.name == "lexical+up"
+    assert sentence in outcome.because
+    assert sentence not in outcome.answer
+
+
+def test_what_else_fails_on_every_query_is_named_by_its_issues() -> None:
+    down = Reranker(DOWN, fallback=["lexical"])
+    found = compare({"down": down}, SUITE, first_stages=["lexical"])
+    reason = found["lexical+down"].reason
+    assert reason.endswith("never ran (issues: scorer_raised (6))")
+
+
 def test_no_baseline() -> None:
     rerankers = {"down": Reranker(DOWN), "up": Reranker(ByTable())}
     found = compare(rerankers, SUITE, first_stages=["lexical"], baseline="lexical+down")
