@@ -172,7 +172,7 @@ def measure_reranker(
     config = _config_of(reranker)
     not_run = Result(system.name, "not_run", first_stage=before.name, config=config)
     try:
-        reranker.warm_up()  # keeps loading out of the first query's time
+        warm_up_quietly(reranker)  # keeps loading out of the first query's time
     except Exception as error:
         message = str(error) if isinstance(error, SecondPassError) else type(error).__name__
         return replace(not_run, reason=f"no model can be loaded: {message}")
@@ -184,6 +184,7 @@ def measure_reranker(
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
             return replace(failed, cost=cost, **counts)
+        never_ran = ranked_by_fallbacks(rankings.values(), reranker.method.name)
         run = ranking_to_run(rankings)
         stability = None
         if shuffles:
@@ -197,7 +198,8 @@ def measure_reranker(
     return Result(
         system.name,
         "ran",
-        first_stage=before.name,
+        never_ran,
+        before.name,
         config=config,
         run=run,
         evaluation=after,
@@ -208,6 +210,11 @@ def measure_reranker(
         depths=means_by_depth(reranker, rankings, system.candidates, suite, measures[0]),
         **counts,
     )
+
+
+def warm_up_quietly(reranker: Reranker) -> bool:
+    """Load the models; what fails is not logged twice, as the rankings log it, too."""
+    return reranker.changed(log_level="debug").warm_up()
 
 
 def _stability(
@@ -300,6 +307,20 @@ def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> 
     return f"nothing was judged: {unchanged:,} of {total} {are} unchanged" + (
         f"; issues: {codes}" if codes else ""
     )
+
+
+def ranked_by_fallbacks(rankings: Collection[Ranking], method: str) -> str:
+    """Why the method of this name never ran: fallbacks ranked all that was judged. Else empty."""
+    judged = [ranking.report for ranking in rankings if _judged(ranking)]
+    if not judged or not all("fallback" in report.degraded_by for report in judged):
+        return ""
+    codes = Counter(
+        issue.code for report in judged for issue in report.issues if issue.method == method
+    )
+    if not codes or codes.keys() == {"model_not_loaded"}:
+        return f"the model {method} could not be loaded" if codes else f"{method} never ran"
+    issues = ", ".join(f"{code} ({count:,})" for code, count in sorted(codes.items()))
+    return f"{method} never ran (issues: {issues})"
 
 
 def _judged(ranking: Ranking) -> bool:

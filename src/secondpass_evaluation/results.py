@@ -184,7 +184,7 @@ class Result:
         name: such as ``hybrid`` or ``hybrid+rerank``.
         status: ``ran``; ``not_run`` if it could not run; ``not_measured`` if it ran and all its
             rankings are ``unchanged``, so that its figures would be those of its first stage.
-        reason: why it was not run or not measured.
+        reason: why it was not run or not measured; or, if fallbacks made all its rankings, why.
         first_stage: what it reranks; None for a first stage.
         config: of the reranker, where it can be serialised.
         run: query id -> document id -> score.
@@ -226,6 +226,11 @@ class Result:
         """Share of the rankings that are not ``ok``; None for a first stage."""
         count = sum(self.statuses.values())
         return None if not count else (count - self.statuses.get("ok", 0)) / count
+
+    @property
+    def only_fallbacks(self) -> bool:
+        """Whether fallbacks made all rankings, so that the figures are theirs."""
+        return self.status == "ran" and bool(self.reason)
 
     def record(self) -> dict[str, Any]:
         """Everything except the run, for ``results.json``; keys are hidden."""

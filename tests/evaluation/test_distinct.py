@@ -93,7 +93,7 @@ def test_copies_of_one_query_are_no_evidence():
     suite = suite_of(1, 1, 40)
     found = compare("lexical", suite)
     assert verdict(found).answer.startswith("1 query is too few to say")
-    with pytest.raises(InputError, match="has 1 different judged queries; tuning needs 30"):
+    with pytest.raises(InputError, match="has 1 different judged query; tuning needs 30"):
         tune(suite, "lexical")
     with pytest.raises(InputError, match=r"takes at least 9 queries .*; there are 1"):
         calibrate("lexical", suite)

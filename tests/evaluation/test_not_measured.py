@@ -18,6 +18,14 @@ from topic_suites import CANDIDATES, SUITE, failing, suite_of
 DOWN = ByTable(score_pairs=failing(RuntimeError("secret")))
 
 
+def test_a_model_that_is_not_loaded_is_logged_by_its_rankings_alone(tmp_path, caplog):
+    missing = str(tmp_path / "none")
+    method = {"type": "cross_encoder", "model": missing}
+    compare({"a": {"method": method, "fallback": ["lexical"]}}, SUITE, first_stages=["lexical"])
+    assert f"model_not_loaded: the model '{missing}' cannot be loaded" in caplog.text
+    assert "warming up" not in caplog.text
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_judges_nothing(tmp_path, monkeypatch, strict) -> None:
     monkeypatch.setattr(svg, "available", lambda: False)
@@ -57,6 +65,36 @@ def test_judges_nothing(tmp_path, monkeypatch, strict) -> None:
     assert "down" not in (tmp_path / "per_query.csv").read_text()
     runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert runs == ["lexical+up.trec", "lexical.trec"]
+
+
+@pytest.mark.parametrize("spare", ["lexical", "embedded"])
+def test_figures_of_a_fallback_are_named_so_first(tmp_path, spare) -> None:
+    missing = str(tmp_path / "none")
+    away = {"method": {"type": "cross_encoder", "model": missing}, "fallback": [spare]}
+    found = compare({"away": away}, SUITE, first_stages=["lexical"])
+    (fallback,) = found["lexical+away"].fallbacks
+    sentence = (
+        f"lexical+away was not measured: the model {missing} could not be loaded. The figures are "
+        f"of the fallback {fallback}."
+    )
+    outcome = verdict(found)
+    assert outcome.answer == sentence
+    assert outcome.because.startswith("With its fallback, lexical+away has nDCG@10 ")
+    assert "improve" not in outcome.because
+    assert 'class="verdict pays"' not in found.to_html()
+
+    both = compare({"away": away, "up": Reranker(ByTable())}, SUITE, first_stages=["lexical"])
+    outcome = verdict(both)
+    assert outcome.best.name == "lexical+up"
+    assert sentence in outcome.because
+    assert sentence not in outcome.answer
+
+
+def test_what_else_fails_on_every_query_is_named_by_its_issues() -> None:
+    down = Reranker(DOWN, fallback=["lexical"])
+    found = compare({"down": down}, SUITE, first_stages=["lexical"])
+    reason = found["lexical+down"].reason
+    assert reason.endswith("never ran (issues: scorer_raised (6))")
 
 
 def test_no_baseline() -> None:

@@ -78,13 +78,14 @@ class Calibration:
         )
         if fit.per == "query":
             return (
-                f"for new queries like these {count:,}, this threshold keeps at least "
-                f"{keep * 100:g}% of the relevant candidates, as a mean over queries{ties}. {again}"
+                f"for new queries of the same kind as these {count:,}, this threshold keeps at "
+                f"least {keep * 100:g}% of the relevant candidates, as a mean over queries{ties}. "
+                f"{again}"
             )
         return (
-            f"for new relevant candidates like these {count:,}, this threshold keeps at least "
-            f"{keep * 100:g}% on average{ties}. If queries have several relevant candidates, "
-            f"calibrate per query. {again}"
+            f"for new relevant candidates of the same kind as these {count:,}, this threshold "
+            f"keeps at least {keep * 100:g}% on average{ties}. If queries have several relevant "
+            f"candidates, calibrate per query. {again}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ from secondpass_evaluation.cli.suite_options import (
     stage_names,
 )
 from secondpass_evaluation.environment import masked
-from secondpass_evaluation.report.verdict import without_figures
+from secondpass_evaluation.report.verdict import ranked_by_fallbacks, without_figures
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
@@ -241,7 +241,9 @@ def evaluate(
         return
     try:
         _print_results(comparison, written, details=details, as_json=output.as_json)
-        if rerankers and all(result.first_stage is None for result in comparison.ran):
+        if rerankers and all(
+            result.first_stage is None or result.only_fallbacks for result in comparison.ran
+        ):
             fail("no reranker was measured", ERROR)
     finally:
         if error is not None:
@@ -295,6 +297,8 @@ def _print_results(
         for stages in (True, False):
             for sentence in without_figures(comparison, stages=stages):
                 warn(sentence.removesuffix("."))
+        for sentence in ranked_by_fallbacks(comparison):
+            warn(sentence.removesuffix("."))
     if as_json:
         print_json(comparison.to_dict())
     else:

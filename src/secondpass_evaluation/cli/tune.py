@@ -130,7 +130,7 @@ def tune(
     """
     check_installed("secondpass tune")
     from secondpass_evaluation.cli.dry_run import print_expected
-    from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN
+    from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN, too_few
     from secondpass_evaluation.tuning.tuning import tune as run_tuning
 
     parts.check(suite)
@@ -144,6 +144,8 @@ def tune(
         )
     specs = _specs(tried)
     searched = parts.open(suite, limit=amount.limit, depth=depth)
+    if missing := too_few(searched.suite):
+        fail(f"{suite or parts.queries}: {missing}")
     with (
         progress_bars(output.quiet) as progress,
         open_journal(journal_file, resume=resume, kept=kept) as journal,

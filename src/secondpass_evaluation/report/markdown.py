@@ -13,7 +13,7 @@ from secondpass_evaluation.report.verdict import verdict, without_figures
 from secondpass_evaluation.results import Change, ComparisonData
 from secondpass_evaluation.texts import shortened
 
-_MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
+_MARKUP = re.compile(r"[\\`*_\[\]>|!&~]|<(?! )")  # "<" before a space begins no tag
 _DOCUMENTS = 3
 _TEXT_LENGTH = 100
 

@@ -49,7 +49,9 @@ def page(comparison: ComparisonData) -> str:
     outcome = verdict(comparison)
     queries = counted(len(comparison.queries), "query", "queries")
     systems = counted(len(comparison.ran), "system", "systems")
-    tone = "" if outcome.difference is None else tone_of(outcome.difference)
+    tone: Tone = ""
+    if outcome.difference is not None and outcome.best and not outcome.best.only_fallbacks:
+        tone = tone_of(outcome.difference)
     figures: dict[str, list[Figure]] = {}
     for number, plot in enumerate(charts.PLOTS if svg.available() else (), 1):
         if drawn := plot.draw(comparison, f"plot-{number}-"):

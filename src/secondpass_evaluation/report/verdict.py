@@ -41,27 +41,37 @@ class Verdict:
 def verdict(comparison: ComparisonData) -> Verdict:
     """The verdict by the first measure: the best reranker, its gain, and its cost.
 
-    If a first stage alone is as good as that reranker, the answer says so.
+    If a first stage alone is as good as that reranker, the answer says so. If no reranker ran, but
+    fallbacks did, the answer says only this.
 
     If a model made the judgements, the verdict uses the difference corrected by a person's
     judgements; without these, it says that it depends on the model's grades alone.
     """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
     reasons = without_figures(comparison, stages=False)
+    fallbacks = ranked_by_fallbacks(comparison)
     if not rerankers:
         if not reasons:
             return Verdict("No verdict.", "No reranker was requested.")
         return Verdict("Nothing was reranked, so there is no verdict.", " ".join(reasons))
     measure = comparison.measures[0]
-    compared = [result for result in rerankers if measure in result.differences]
+    measured = [result for result in rerankers if not result.only_fallbacks] or rerankers
+    compared = [result for result in measured if measure in result.differences]
     if not compared:
-        (only, *_) = rerankers
+        (only, *_) = measured
         because = "There is no baseline to compare with."
         if only.name == comparison.baseline:
             because = f"{only.name} has nothing to be compared with."
-        return Verdict("No verdict.", " ".join([because, *reasons]), only)
+        if only.only_fallbacks:
+            return Verdict(" ".join(fallbacks), " ".join([because, *reasons]), only)
+        return Verdict("No verdict.", " ".join([because, *fallbacks, *reasons]), only)
     # A significant gain ranks above a larger one that may be chance.
     best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
+    if best.only_fallbacks:
+        parts = [_figures(comparison, best, is_highest=True), _grades(comparison, best)]
+        parts += [_costs(best), *reasons]
+        because = " ".join(filter(None, parts))
+        return Verdict(" ".join(fallbacks), because, best, best.differences[measure])
     alone = _as_good_alone(comparison, best)
     parts = [
         _figures(comparison, best, is_highest=_is_highest(best, compared)),
@@ -72,6 +82,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         _failures(best),
         *_others(comparison, best, alone),
         _shuffled(comparison),
+        *fallbacks,
         *reasons,
     ]
     because = " ".join(filter(None, parts))
@@ -356,9 +367,9 @@ def _figures(comparison: ComparisonData, best: Result, *, is_highest: bool) -> s
     is_own = comparison.base_of(best) == best.first_stage
     stage = "the first stage, " if is_own else "the baseline, "
     what = "The best reranker" if is_highest else "The reranker with the surest gain"
+    what = f"With its fallback, {best.name}" if best.only_fallbacks else f"{what}, {best.name},"
     text = (
-        f"{what}, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
-        f"{stage}{comparison.base_of(best)}"
+        f"{what} has {difference.measure} {mean(best):.4f}, {how} {stage}{comparison.base_of(best)}"
     )
     if difference.enough_queries and difference.low is not None:
         between = interval(difference.low, difference.high)
@@ -485,7 +496,7 @@ def _others(comparison: ComparisonData, best: Result, alone: Result | None) -> l
     """Why the verdict is not about systems with a higher mean; the answer names ``alone``."""
     others = []
     for result in comparison.ran:
-        if result in (best, alone) or mean(result) <= mean(best) + _ZERO:
+        if result in (best, alone) or result.only_fallbacks or mean(result) <= mean(best) + _ZERO:
             continue
         if result.name == comparison.baseline:
             if result.first_stage is not None:
@@ -509,6 +520,21 @@ def _doubt(comparison: ComparisonData, result: Result) -> str:
     p = change.corrected_p
     phrase = "" if p is None or corrected is not None else f" ({p_phrase(p)})"
     return f"its gain over {base} is not significant{phrase}"
+
+
+def ranked_by_fallbacks(comparison: ComparisonData) -> list[str]:
+    """Sentences on the rerankers whose figures are those of fallbacks, one for each reason."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Result]] = {}
+    for result in comparison.ran:
+        if result.only_fallbacks:
+            names = tuple(sorted(result.fallbacks))
+            groups.setdefault((result.reason, names), []).append(result)
+    return [
+        f"{listed([result.name for result in results])} {'was' if len(results) == 1 else 'were'} "
+        f"not measured: {reason}. The figures are of the fallback{'s' if len(names) > 1 else ''} "
+        f"{listed([*names])}."
+        for (reason, names), results in groups.items()
+    ]
 
 
 def without_figures(comparison: ComparisonData, *, stages: bool) -> list[str]:

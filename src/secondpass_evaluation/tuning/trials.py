@@ -16,7 +16,12 @@ from secondpass.ranking.scoring import scores_alone
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, unique_name
-from secondpass_evaluation.reranking import judged_nothing, replayed_run
+from secondpass_evaluation.reranking import (
+    judged_nothing,
+    ranked_by_fallbacks,
+    replayed_run,
+    warm_up_quietly,
+)
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
@@ -140,7 +145,7 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
             try:
                 _warm(reranker)
                 rankings = observed.rankings(name, reranker)
-                if _failed(attempt, rankings, None if depth is None else reranker.method.name):
+                if _failed(attempt, rankings, reranker.method.name):
                     break
                 if depth is None:
                     _add_unchanged(attempt, reranker, rankings)
@@ -157,7 +162,7 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
 def _warm(reranker: Reranker) -> None:
     """Load the models, to keep that out of the first query's time."""
     try:
-        reranker.warm_up()
+        warm_up_quietly(reranker)
     except SecondPassError:
         raise
     except Exception as error:  # of other packages; its message may contain secrets
@@ -172,16 +177,16 @@ def _add_unchanged(attempt: Attempt, reranker: Reranker, rankings: Mapping[str, 
     attempt.variants.append(Variant(depth, blend, attempt.config, run, seconds, cost))
 
 
-def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | None = None) -> bool:
+def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str) -> bool:
     """Whether nothing was judged, or nothing by the method of this name; sets the reason."""
     reports = [ranking.report for ranking in rankings.values()]
     attempt.statuses += Counter(report.status for report in reports)
     issues = Counter(issue.code for report in reports for issue in report.issues)
     attempt.reason = judged_nothing(rankings.values(), issues)
-    used = {report.method for report in reports if report.method is not None}
-    if not attempt.reason and method is not None and used and method not in used:
-        names = ", ".join(sorted(used))
-        attempt.reason = f"it never ran: every ranking is by a fallback, {names}"
+    why = attempt.reason or ranked_by_fallbacks(rankings.values(), method)
+    if why and not attempt.reason:
+        names = ", ".join(sorted({report.method for report in reports if report.method}))
+        attempt.reason = f"{why}, so every ranking is by a fallback, {names}"
     return bool(attempt.reason)
 
 

@@ -361,13 +361,21 @@ def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float 
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
+    if missing := too_few(suite):
+        raise InputError(f"suite: {missing}")
+
+
+def too_few(suite: Suite) -> str:
+    """What a suite has too little of to tune on; empty if it has enough."""
     count = distinct_count(suite.queries)
-    if count < FEWEST_QUERIES:
-        what = "judged queries" if count == len(suite.queries) else "different judged queries"
-        raise InputError(
-            f"suite: has {count} {what}; tuning needs {FEWEST_QUERIES} or more, because "
-            "with fewer a rare loss goes unnoticed"
-        )
+    if count >= FEWEST_QUERIES:
+        return ""
+    what = "" if count == len(suite.queries) else "different "
+    has = counted(count, f"{what}judged query", f"{what}judged queries")
+    return (
+        f"has {has}; tuning needs {FEWEST_QUERIES} or more, because with fewer a rare loss goes "
+        "unnoticed"
+    )
 
 
 def check_candidates(observed: Observations) -> None:

@@ -30,8 +30,18 @@ def calibration(per="query", **changes):
 @pytest.mark.parametrize(
     ("per", "parts"),
     [
-        ("query", ["new queries like these 40,", "at least 90% of the", "Calibrate again if"]),
-        ("document", ["candidates like these 55", "at least 90%", "calibrate per query"]),
+        (
+            "query",
+            [
+                "new queries of the same kind as these 40,",
+                "at least 90% of the",
+                "Calibrate again if",
+            ],
+        ),
+        (
+            "document",
+            ["candidates of the same kind as these 55", "at least 90%", "calibrate per query"],
+        ),
     ],
 )
 def test_the_bound_says_what_it_is_for_and_what_to_do(per, parts):

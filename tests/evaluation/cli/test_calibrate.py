@@ -67,7 +67,7 @@ def test_kept_rankings_are_not_made_again(secondpass, suite, config, tmp_path):
 def test_settings_without_a_file(secondpass, suite, config):
     result = calibrated(secondpass, suite, config)
     assert result.out.startswith("floor:\n  at: ")
-    assert "Bound: for new queries like these" in result.flat
+    assert "Bound: for new queries of the same kind as these" in result.flat
     record = json.loads(calibrated(secondpass, suite, config, "--json", "--per", "document").out)
     assert record["floor"]["fitted"]["per"] == "document"
     assert record["found_empty"] >= 0.4

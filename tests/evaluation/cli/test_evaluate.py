@@ -136,6 +136,15 @@ def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, m
     assert platform.node() not in settings["machine"].values()
 
 
+def test_a_model_that_only_its_fallback_replaced_is_an_error(secondpass, given_suite, write):
+    model = {"type": "cross_encoder", "model": str(write("none", ""))}
+    config = write("away.yaml", json.dumps({"method": model, "fallback": ["lexical"]}))
+    told = secondpass("eval", given_suite, "--config", config)
+    assert (told.code, "secondpass: no reranker was measured" in told.flat) == (1, True)
+    assert "**given+rerank was not measured: the model " in told.out
+    assert secondpass("eval", given_suite, "-c", config, "--preset", "lexical").code == 0
+
+
 def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path):
     secret, out = "s3cret-value", tmp_path / "out"
     endpoint = {"type": "endpoint", "api": "vllm", "model": "m"}

@@ -86,6 +86,12 @@ def test_wrong_options(secondpass, last, tmp_path, monkeypatch, options, code, m
     assert (told.code, message in told.flat) == (code, True), told.err
 
 
+def test_too_few_queries_are_named_as_typed(secondpass, last):
+    told = secondpass("tune", last, "--try", "lexical", "--limit", "1")
+    assert told.code == 1
+    assert f"{last}: has 1 judged query; tuning needs 30 or more" in told.flat
+
+
 def test_a_suite_is_needed(secondpass):
     told = secondpass("tune")
     assert (told.code, "missing SUITE" in told.flat) == (2, True)

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from reports import EDGES, INJECTIONS, make
-from secondpass_evaluation.report.markdown import report
+from secondpass_evaluation.report.markdown import escaped, report
 from secondpass_evaluation.report.text import NONE
 from secondpass_evaluation.report.verdict import verdict
 
@@ -15,6 +15,14 @@ def test_edges(comparison):
     for block in text.split("\n\n"):
         if block.startswith("|"):
             assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("p < 0.001", "p < 0.001"), ("a <b>", r"a \<b\>"), ("<", r"\<"), ("<!-- ", r"\<\!--")],
+)
+def test_a_less_than_sign_is_escaped_only_where_it_may_begin_a_tag(text, expected):
+    assert escaped(text) == expected
 
 
 def test_sections_in_order():

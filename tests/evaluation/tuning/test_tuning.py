@@ -120,7 +120,10 @@ def test_a_method_replaced_by_its_fallback_is_not_tried(tmp_path):
     method = {"type": "cross_encoder", "model": str(tmp_path / "missing")}
     tuning = tune(LAST, {"mine": {"method": method, "fallback": ["lexical"]}})
     assert tuning["mine"].status == "not_tried"
-    assert tuning["mine"].reason == "it never ran: every ranking is by a fallback, lexical"
+    assert tuning["mine"].reason == (
+        f"the model {tmp_path / 'missing'} could not be loaded, so every ranking is by a fallback, "
+        "lexical"
+    )
 
 
 def test_a_depth_that_fails_is_told_beside_those_that_were_tried(monkeypatch):
