@@ -79,7 +79,11 @@ def test_options_reach_the_comparison(secondpass, given_suite):
             1,
             "`secondpass example FOLDER` writes an example, and `secondpass judge`",
         ),
-        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: is a file, and no folder"),
+        (
+            ["suite", "--mode", "given", "--into", "broken"],
+            1,
+            "--into broken: is a file; name a folder",
+        ),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
         (["suite", "--mode", "given"], 1, "nothing could be measured"),
     ],
