@@ -34,7 +34,7 @@ from secondpass.cli.console import (
     warn,
 )
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
-from secondpass.settings import describe, parameter_hints, parameters_of
+from secondpass.settings import counted, describe, parameter_hints, parameters_of
 from secondpass.settings.messages import did_you_mean, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
@@ -298,10 +298,24 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
             if isinstance(error, Exception) and not _interrupts:
                 settings: Any = kwargs.get("settings")  # of --set
                 _report(naming_settings(error, settings or ()), kwargs.get("into"))
-            can_resume = "resume" in kwargs and kwargs.get("output")
-            fail("stopped; continue with --resume" if can_resume else "stopped", _stopped_code())
+            output = kwargs.get("output") if "resume" in kwargs else None
+            fail(f"stopped{_progress_of(output)}", _stopped_code())
 
     return reported
+
+
+def _progress_of(output: Any) -> str:
+    """What the output of an interrupted command has, and how to go on; empty without a state."""
+    from secondpass.cli.resuming import answers_of, requests_done
+
+    done = None if output is None else requests_done(output)
+    if done is None:
+        return ""
+    if done:
+        return f" after {counted(done, 'query', 'queries')}; continue with --resume"
+    if answers_of(output).exists():
+        return "; continue with --resume, which uses the answers so far"
+    return "; nothing was finished yet, so --resume begins again"
 
 
 def _stopped_code() -> int:
