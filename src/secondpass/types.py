@@ -97,7 +97,8 @@ class Ranked:
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
             either with the terms added, or the retrieval score if the report is ``unchanged``. None
-            if there is none.
+            if there is none. A method may order a list by another score than the rerank score, as
+            ``embedded`` does; then it is that one here, too.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
             ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
