@@ -281,6 +281,7 @@ NEEDS_SOURCES = (
     "tests/test_publishing.py",
     "tests/test_size.py",
     "tests/docs/test_prose.py",
+    "tests/docs/test_docs.py::test_the_first_change_of_contributors_can_be_made",
     "tests/docs/test_written_pages.py",
     "tests/settings/test_plain_words.py",
     "tests/benchmarks",

@@ -1,6 +1,6 @@
 """Both frameworks take terms from a configuration and carry what they added."""
 
-from haystack import Document
+from haystack.dataclasses import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker

@@ -8,7 +8,7 @@ all of them.
 import json
 
 import pytest
-from haystack import Document
+from haystack.dataclasses import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from command_calls import called
