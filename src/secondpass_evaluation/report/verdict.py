@@ -557,7 +557,7 @@ def _doubt(comparison: ComparisonData, result: Result) -> str:
 
 
 def ranked_by_fallbacks(comparison: ComparisonData) -> list[str]:
-    """Sentences on the rerankers whose figures are those of fallbacks, one for each reason."""
+    """Sentences on the rerankers that only fallbacks replaced, one for each reason."""
     groups: dict[tuple[str, tuple[str, ...]], list[Result]] = {}
     for result in comparison.ran:
         if result.only_fallbacks:
