@@ -1,6 +1,7 @@
 """What an example says if a package is not installed: which one, and how to install it.
 
-Each example imports this module before any package. Without it, Python would print a traceback.
+Each program imports this module before any package, except `langchain_compressor.py`, which is one
+file to copy. Without it, Python would print a traceback.
 The command is the one in the docstring of the example.
 """
 

@@ -17,7 +17,8 @@ MODULES = ("secondpass", "secondpass.llms", "secondpass.extend", "secondpass.ada
 MODULES += ("secondpass_evaluation",)
 RERANKER = Reranker("lexical")
 RANKING = RERANKER.rerank("owl", [{"id": "a", "text": "A cat."}, {"id": "b", "text": "An owl."}])
-OBJECTS = {"Reranker": RERANKER, "Ranking": RANKING, "Ranked": RANKING[0]}
+[TITLED] = RERANKER.rerank("owl", [{"text": "An owl.", "title": "Owls"}])
+OBJECTS = {"Reranker": RERANKER, "Ranking": RANKING, "Report": RANKING.report, "Ranked": RANKING[0]}
 UNKNOWN = [(owner, name) for owner, names in INSTEAD.items() for name in names]
 
 
@@ -45,6 +46,7 @@ def test_what_an_error_names_is_there(owner, name):
         (RANKING, "text", "'Ranking' object has no attribute 'text'; use item.text, for item in"),
         (RANKING, "zzz", "'Ranking' object has no attribute 'zzz'$"),
         (RANKING, "_zzz", "'Ranking' object has no attribute '_zzz'$"),
+        (TITLED, "title", r"'Ranked' object has no attribute 'title'; use metadata\['title'\]"),
         (RANKING[0], "zzz", "'Ranked' object has no attribute 'zzz'$"),
         (RERANKER, "zzz", "'Reranker' object has no attribute 'zzz'$"),
     ],

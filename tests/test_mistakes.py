@@ -96,10 +96,23 @@ class WrongMethod:
         return []
 
 
+class AsyncScorer(WrongScorer):
+    async def score_pairs(self, query, documents):
+        return [1.0 for _ in documents]
+
+
+class AsyncMethod(WrongMethod):
+    async def judge(self, task):
+        return []
+
+
 def two_arguments(query, documents):
     return documents
 
 
+METHOD_OF_PRESET = "a method: write that of the preset, {'type': 'cross_encoder', 'model': 'cross-"
+ENDPOINT = {"type": "endpoint", "api": "tei", "base_url": "http://127.0.0.1:9"}
+OTHER_PACKAGE = {"model": "m", "query": "owl", "documents": TEXTS, "top_n": 2}
 CALLS = [
     (lambda: RERANKER.rerank(TEXTS, "owl"), "query: give a string, not a list; it comes first"),
     (lambda: RERANKER.rerank(TEXTS), "query: give a string, not a list; it comes first"),
@@ -124,6 +137,37 @@ CALLS = [
     (lambda: RERANKER.rerank("owl", TEXTS, blend={}), "use reranker.changed(blend=…).rerank(…)"),
     (lambda: RERANKER.rerank("owl", [{"body": "owl"}]), "; name the text 'text', or set render.f"),
     (lambda: Reranker(WrongScorer()), "method: score_pairs must take (query, documents)"),
+    (lambda: Reranker(AsyncScorer()), "write 'def score_pairs', not 'async def'"),
+    (lambda: Reranker(AsyncMethod()), "write 'def judge', not 'async def'"),
+    (lambda: Reranker(two_arguments), "put it into a class, as score_pairs(self, query, docum"),
+    (lambda: Reranker(Path("a.yaml")), "if it is a file, use Reranker.from_config('a.yaml')"),
+    (lambda: Reranker("lexical", fallback=["default"]), METHOD_OF_PRESET),
+    (lambda: Reranker("lexical", fallback=[{"preset": "default"}]), METHOD_OF_PRESET),
+    (lambda: Reranker({"type": "cascade", "stages": ["default"]}), METHOD_OF_PRESET),
+    (
+        lambda: Reranker(preset="embedded"),
+        "Reranker: preset: unknown key; use Reranker.from_preset('embedded')",
+    ),
+    (lambda: Reranker({"preset": "embedded"}), "use Reranker.from_preset('embedded')"),
+    (lambda: RANKING.explain(0), "they have no ids: use explain(position=0)"),
+    (lambda: RANKING.explain("a"), "they have no ids: use explain(position=…)"),
+    (
+        lambda: Reranker(ENDPOINT).rerank(**OTHER_PACKAGE),
+        "Reranker({'type': 'endpoint', 'api': …, 'model': …})",
+    ),
+    (
+        lambda: RERANKER.rerank(**OTHER_PACKAGE),
+        "Reranker({'type': 'cross_encoder', 'model': …})",
+    ),
+    (lambda: Reranker("lexical", render="title"), "such as {fields: [title, text]}, not 'title'"),
+    (
+        lambda: Reranker("lexical", render={"fields": "title"}),
+        "render.fields: must be a list such as [title, text], not 'title'",
+    ),
+    (
+        lambda: Reranker("embedded", blend=0.2),
+        "such as {original: 0.2, normalize: minmax}",
+    ),
     (lambda: Reranker(WrongMethod()), "method: judge must take (task)"),
     (
         lambda: Reranker({"type": "graded", "llm": two_arguments}),

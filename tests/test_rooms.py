@@ -79,7 +79,7 @@ cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet R
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored new_folder note_new_stores overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: EXPLANATION_INDENT explained left_out_lines report_unexplained
+cli.rankings: EXPLANATION_INDENT explained left_out_lines order_lines report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy public_names require

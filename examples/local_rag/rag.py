@@ -86,6 +86,7 @@ def _reranked(ranking: Ranking) -> list[dict[str, Any]]:
             "id": item.id,
             "score": item.score,
             "rerank_score": item.rerank_score,
+            "final_score": item.final_score,
             "text": item.text,
         }
         for item in ranking

@@ -25,6 +25,14 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("top_k", "top", "head"), "use ranking[:k], or top_k= of rerank"),
         **dict.fromkeys(("best", "first"), "use ranking[0]"),
     },
+    "Report": {
+        **dict.fromkeys(("ok", "success"), "use status == 'ok'"),
+        **dict.fromkeys(("errors", "error", "warnings", "messages"), "use issues"),
+        **dict.fromkeys(("latency", "duration", "elapsed", "time"), "use seconds"),
+        "cost": "use usage.cost",
+        "tokens": "use usage, which has the tokens",
+        "model": "use engines, or method",
+    },
     "Ranked": {
         **dict.fromkeys(("doc_id", "document_id", "node_id"), "use id"),
         **dict.fromkeys(
@@ -40,7 +48,10 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
 
 
 def unknown_attribute(
-    instance: object, name: str, parts: Mapping[str, type] | None = None
+    instance: object,
+    name: str,
+    parts: Mapping[str, type] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> AttributeError:
     """The error for an attribute that an object does not have.
 
@@ -48,11 +59,14 @@ def unknown_attribute(
         instance: the object. None of its attributes is read.
         name: of the attribute.
         parts: what to write, with ``%s`` for the name -> class that may have that attribute.
+        metadata: of a candidate.
     """
     cls = type(instance)
     if hasattr(cls, name):  # its own error is lost before Python asks for `__getattr__`
         object.__getattribute__(instance, name)
     hints = [INSTEAD[base.__name__].get(name) for base in cls.__mro__ if base.__name__ in INSTEAD]
+    if name in (metadata or {}):
+        hints.insert(0, f"use metadata[{name!r}]")
     if not name.startswith("_"):
         hints += [text % name for text, part in (parts or {}).items() if hasattr(part, name)]
     hint = next((f"; {hint}" for hint in hints if hint), "")

@@ -97,7 +97,8 @@ class Ranked:
         rerank_score: the method's score, a finite float; None unless ``scored``.
         final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
             either with the terms added, or the retrieval score if the report is ``unchanged``. None
-            if there is none.
+            if there is none. A method may order a list by another score than the rerank score, as
+            ``embedded`` does; then it is that one here, too.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
             ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
@@ -143,7 +144,8 @@ class Ranked:
         def __getattr__(self, name: str) -> NoReturn:
             from secondpass.attributes import unknown_attribute  # for errors only
 
-            raise unknown_attribute(self, name)
+            metadata = None if name == "metadata" else self.metadata
+            raise unknown_attribute(self, name, metadata=metadata)
 
         def __getitem__(self, key: object) -> NoReturn:
             raise TypeError("a Ranked has attributes, not keys: item.text, item.id, …")
@@ -339,6 +341,13 @@ class Report:
         """The status in words, such as ``degraded by fallback, doubtful``."""
         reasons = f" by {', '.join(self.degraded_by)}" if self.degraded_by else ""
         return f"{self.status}{reasons}"
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from secondpass.attributes import unknown_attribute  # for errors only
+
+            raise unknown_attribute(self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

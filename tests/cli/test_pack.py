@@ -25,6 +25,19 @@ def test_the_text_for_a_query(secondpass, found):
     assert "1 of 3 candidates, 22 tokens" in told.flat
 
 
+def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, found):
+    call = ["pack", found, "-q", QUERY, "--quiet", "-p", "lexical", "--tokens"]
+    told = secondpass(*call, 5)
+    assert (told.code, told.out) == (0, "\n")
+    warning = "warning: nothing fits: the first candidate needs {} tokens, --tokens is 5"
+    needed = next(
+        number
+        for number in range(6, 99)
+        if secondpass(*call, number).out.startswith("[1] Fruit\nSt")
+    )
+    assert told.err == warning.format(needed) + "\n"
+
+
 def test_sources_as_json(secondpass, found):
     call = ["pack", found, "-q", QUERY, "--json", "-p", "lexical", "--neighbours", "doc", "at"]
     told = secondpass(*call, "--by-document")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from command_calls import started
 from command_requests import LEXICAL, json_lines, requests, small_files
+from secondpass import Reranker
 
 shared_folder = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -68,6 +69,30 @@ def test_disk_full_output_is_resumed(secondpass, tmp_path):
     assert cut.read_bytes() == whole.read_bytes()
     names = {file.name for file in tmp_path.iterdir()}
     assert names == {"whole", "whole.state", "cut", "cut.state"}
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (1, "stopped after 1 query; continue with --resume"),
+        (2, "stopped after 2 queries; continue with --resume"),
+        (9, "stopped; nothing was finished yet, so --resume begins again"),
+    ],
+)
+def test_an_interruption_says_what_is_done(secondpass, tmp_path, monkeypatch, batch, message):
+    ranked = []
+    rank = Reranker.rerank_many
+
+    def stopping(*arguments, **options):
+        if ranked or batch == 9:
+            raise KeyboardInterrupt
+        ranked.append(True)
+        return rank(*arguments, **options)
+
+    monkeypatch.setattr(Reranker, "rerank_many", stopping)
+    stdin = json_lines(requests(5))
+    told = secondpass(*LEXICAL, "-o", tmp_path / "out", "--batch", batch, stdin=stdin)
+    assert (told.code, told.err) == (130, f"secondpass: {message}\n")
 
 
 def test_existing_output_stays_unless_forced(secondpass, tmp_path):

@@ -64,7 +64,29 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
         ),
         ("query cancel pass --corpus x", "pass: unexpected; put the question between quotes"),
         ("schema x", "x: unexpected (see --help)"),
-        ("tune a --preset embedded", "--preset: no such option; did you mean --try?"),
+        ("tune a --preset embedded", "--preset: no such option; did you mean --try embedded?"),
+        ("tune a --preset", "--preset: no such option; did you mean --try?"),
+        ("rerank --model embedded", "--model: no such option; did you mean --preset embedded?"),
+        ("rerank --model=embedded", "--model: no such option; did you mean --preset embedded?"),
+        (
+            "query hi --model embedded",
+            "--model: no such option; did you mean --preset embedded?",
+        ),
+        ("tune a --mode vectors", "--mode: no such option; did you mean --behind?"),
+        ("calibrate a --mode vector", "--mode: no such option; did you mean --behind?"),
+        (
+            "tune a --behind bm25",
+            "--behind: must be one of 'given', 'vector', 'lexical', 'hybrid', not 'bm25'; BM25 is "
+            "'lexical'",
+        ),
+        (
+            "eval a --mode Dense",
+            "--mode: must be one of 'given', 'vector', 'lexical', 'hybrid', not 'Dense'; that is "
+            "'vector'",
+        ),
+        ("search cats", "search: no such command; did you mean query?"),
+        ("evaluate a", "evaluate: no such command; did you mean eval?"),
+        ("config search", "search: no such command (see --help)"),
         ("tune a --config x.yaml", "--config: no such option; did you mean --try?"),
         ("tune a --rerank-model m", "--rerank-model: no such option; did you mean --try?"),
         (

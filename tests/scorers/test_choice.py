@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from checkpoint_folders import edit
-from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
 from secondpass.scorers import choice
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.embedding import encoder
@@ -139,6 +139,17 @@ def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypa
     without("onnxruntime")
     with pytest.raises(MissingExtraError, match="openvino"):
         engine(folder, file="onnx/model.onnx")
+
+
+def test_a_setting_for_torch_without_torch(folder, without):
+    without("sentence_transformers", "openvino")
+    told = "precision checkpoint .only torch supports that; without that, onnxruntime may run it."
+    with pytest.raises(MissingExtraError, match=told):
+        Reranker({"type": "cross_encoder", "model": str(folder), "precision": "checkpoint"})
+    without("onnxruntime")
+    told = "precision checkpoint .only torch supports that. needs packages"
+    with pytest.raises(MissingExtraError, match=told):
+        Reranker({"type": "cross_encoder", "model": str(folder), "precision": "checkpoint"})
 
 
 def test_no_file_beside_the_model(plain, without):

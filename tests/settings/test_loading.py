@@ -133,7 +133,10 @@ WRONG = [
     ({"limits": {"dedline": 1}}, "limits.dedline: unknown key; did you mean 'deadline'?"),
     ({"limits": 2}, "limits: must be a mapping such as {deadline: 2}, not 2; its keys are: "),
     ({"limits": "2"}, "limits: must be a mapping, not '2'; its keys are: "),
-    ({"blend": 0.3}, "blend: must be a mapping such as {original: 0.3}, not 0.3; its keys"),
+    (
+        {"blend": 0.3},
+        "blend: must be a mapping such as {original: 0.3, normalize: minmax}, not 0.3",
+    ),
     ({"blend": {}}, "blend.original: is required"),
     ({"blend": {"original": 0.4}}, "blend.normalize: 'none' cannot make scores of kind 'unb"),
     ({"order": "middle_lost"}, "order: no ordering is named 'middle_lost'"),
@@ -142,7 +145,10 @@ WRONG = [
     ({"fallback": {"type": "lexical"}}, "fallback: must be a list, not a dict"),
     ({"fallback": ["lexical", {"type": "lexicla"}]}, "fallback[1].type: no method is named 'lex"),
     ({"fallback": [lexical(blend={"original": 0.5})]}, "fallback[0].blend.normalize: 'none'"),
-    ({"render": {"fields": "text"}}, "render.fields: must be a list, not 'text'"),
+    (
+        {"render": {"fields": "text"}},
+        "render.fields: must be a list such as [title, text], not 'text'",
+    ),
     ({"method": {**GRADED, "scale": 5}}, "method.scale: must be a list, not 5"),
     ({"method": {**GRADED, "scale": [0]}}, "method.scale: must have at least 2 items, not 1"),
     ({"tail": "cut"}, "tail: must be 'keep' or 'drop', not 'cut'"),

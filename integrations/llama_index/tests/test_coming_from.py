@@ -6,6 +6,7 @@ the real ones. Their LLM is scripted, and of one mind whichever form it is asked
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -191,6 +192,23 @@ def test_sentence_transformer_rerank(folder: str, top_n: int) -> None:
             one.metadata["retrieval_score"] for one in expected
         ]
         assert all(type(one.score) is float for one in found)
+
+
+def test_a_saved_sentence_transformer_rerank(folder: str) -> None:
+    """With what the page adds to the saved settings, scores are theirs."""
+    theirs = SentenceTransformerRerank(
+        model=folder, top_n=7, device="cpu", keep_retrieval_score=True, trust_remote_code=False
+    )
+    page = (Path(__file__).parents[3] / "docs/coming-from.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| | `SentenceTransformerR"))
+    added = {"reranker": ast.literal_eval(row.split("`")[3]), "metadata_mode": "embed"}
+    ours = SecondPassRerank.from_dict({**theirs.to_dict(), **added})
+    expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
+    found = ours.postprocess_nodes(about_cats(), query_str="cat food")
+    assert ids(found) == ids(expected)
+    assert [one.score for one in found] == pytest.approx(
+        [float(one.score or 0) for one in expected], abs=1e-5
+    )
 
 
 # ---------------------------------------------------------------- APIs, by packages of their own

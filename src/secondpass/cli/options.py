@@ -23,7 +23,7 @@ from secondpass.config import load, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, registry, suggestion, yaml_text
+from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
 from secondpass.settings.loading import depth_with_store, has_store, merged
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.settings.registry import preset_names
@@ -456,7 +456,8 @@ def _check_is_mapping(key: str, value: Any, text: str) -> None:
     own = model_of(nested[0]).model_fields
     required = [name for name, each in own.items() if each.is_required()]
     if len(required) == 1:
-        hint = f"write --set {key}.{required[0]}={text}"
+        others = {**examples(nested[0]), required[0]: text}
+        hint = "write " + " ".join(f"--set {key}.{name}={each}" for name, each in others.items())
     else:
         hint = f"write --set {key}.NAME={text}, where NAME is one of: {', '.join(sorted(own))}"
     raise ConfigurationError(f"--set {key}: has settings of its own; {hint}")

@@ -171,6 +171,25 @@ def left_out_lines(ranking: Ranking, *, except_top_k: bool) -> list[str]:
     return lines
 
 
+def order_lines(ranking: Ranking) -> list[str]:
+    """A line where the rerank scores of a table do not give its order by the method."""
+    order = ranking.trace.order_scores if ranking.trace else None
+    pairs = [
+        (score, item.rerank_score)
+        for item in ranking
+        if order is not None
+        and (score := order[item.position]) is not None
+        and item.rerank_score is not None
+    ]
+    in_order = [rerank_score for _, rerank_score in sorted(pairs, reverse=True)]
+    if in_order == sorted(in_order, reverse=True):
+        return []
+    return [
+        "final uses the score in this list, which also depends on the other results; "
+        "--explain ID shows it"
+    ]
+
+
 _WHY_LEFT_OUT = {
     "floor": "{is_} below the threshold {at}",
     "duplicate": "{is_} repeated with a lower retrieval score",

@@ -187,6 +187,14 @@ def state_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.state")
 
 
+def requests_done(path: Path) -> int | None:
+    """Number of requests whose output is in a file, by its state; None without a valid state."""
+    try:
+        return int(json.loads(state_of(path).read_text(encoding="utf-8"))["requests"])
+    except (OSError, *_UNREADABLE):
+        return None
+
+
 def answers_of(path: Path) -> Path:
     """Path of the stored answers of an output that is not complete."""
     return path.with_name(f"{path.name}.answers.sqlite")

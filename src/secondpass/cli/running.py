@@ -34,7 +34,7 @@ from secondpass.cli.console import (
     warn,
 )
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
-from secondpass.settings import describe, parameter_hints, parameters_of
+from secondpass.settings import counted, describe, parameter_hints, parameters_of
 from secondpass.settings.messages import did_you_mean, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
@@ -52,7 +52,7 @@ _SIGNALS = {
 """Signals that stop the command -> handler of a new process, and exit code."""
 
 _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
-    "--mode": ("--vector", "--lexical", "--hybrid"),
+    "--mode": ("--vector", "--lexical", "--hybrid", "--behind"),
     **dict.fromkeys(("--budget", "--max-tokens", "--token-budget"), ("--tokens",)),
     **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k", "--k")),
     **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model", "--try")),
@@ -63,6 +63,19 @@ _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
     "--index": ("--corpus",),
 }
 """Option that another command or tool has -> those to use instead, where a command has them."""
+
+_COMMANDS_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("search", "retrieve", "find", "ask"), "query"),
+    **dict.fromkeys(("evaluate", "evaluation", "benchmark", "bench", "compare"), "eval"),
+    **dict.fromkeys(("optimize", "optimise"), "tune"),
+    **dict.fromkeys(("serve-http", "http", "api"), "serve"),
+    **dict.fromkeys(("models", "list"), "presets"),
+    **dict.fromkeys(("demo", "init"), "example"),
+    "serve-mcp": "mcp",
+    "threshold": "calibrate",
+    "validate": "config",
+}
+"""Word for what a command does -> its name, where there is such a command."""
 
 _LEAST_SIMILAR = 0.8
 """Similarity of an option that is suggested for a misspelt one, 0 to 1."""
@@ -129,9 +142,13 @@ class Subcommand(TyperCommand):
         after = [value for word, value in pairwise([*args, ""]) if word == name]
         after += [word.removeprefix(f"{name}=") for word in args]
         known = [it for it in dict.fromkeys(f"--{it}" for it in after) if it in options]
-        known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
         if name in {"--set", "-s"} and "--try" in options:
             return "; write the settings to a YAML file, and name it with --try"
+        source = next((it for it in ("--preset", "--try") if it in options), None)
+        named = next((value for value in after if value in preset_names()), None)
+        if source and named and not known:
+            return f"; did you mean {source} {named}?"
+        known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
         if not known:
             is_setting = "--set" in options and not _matches(name, options)
             return (is_setting and _as_setting(name, options)) or _similar(name, options)
@@ -228,7 +245,8 @@ class CommandGroup(TyperGroup):
         known = self.list_commands(ctx)
         if name == "help" and name not in known:
             return self._help(ctx, args[1:])
-        hint = _similar(name, known)
+        instead = _COMMANDS_INSTEAD.get(name)
+        hint = f"; did you mean {instead}?" if instead in known else _similar(name, known)
         takers = [it for it in ("show", "validate") if it in known]
         if takers and Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
             hint = "; write " + listed([f"{ctx.info_name} {it} {name}" for it in takers])
@@ -279,11 +297,25 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
             # A library may convert KeyboardInterrupt to another exception.
             if isinstance(error, Exception) and not _interrupts:
                 settings: Any = kwargs.get("settings")  # of --set
-                _report(naming_settings(error, settings or ()))
-            can_resume = "resume" in kwargs and kwargs.get("output")
-            fail("stopped; continue with --resume" if can_resume else "stopped", _stopped_code())
+                _report(naming_settings(error, settings or ()), kwargs.get("into"))
+            output = kwargs.get("output") if "resume" in kwargs else None
+            fail(f"stopped{_progress_of(output)}", _stopped_code())
 
     return reported
+
+
+def _progress_of(output: Any) -> str:
+    """What the output of an interrupted command has, and how to go on; empty without a state."""
+    from secondpass.cli.resuming import answers_of, requests_done
+
+    done = None if output is None else requests_done(output)
+    if done is None:
+        return ""
+    if done:
+        return f" after {counted(done, 'query', 'queries')}; continue with --resume"
+    if answers_of(output).exists():
+        return "; continue with --resume, which uses the answers so far"
+    return "; nothing was finished yet, so --resume begins again"
 
 
 def _stopped_code() -> int:
@@ -291,12 +323,24 @@ def _stopped_code() -> int:
     return _SIGNALS[signal.Signals(_interrupts[0])][1] if _interrupts else INTERRUPTED
 
 
+def _place(error: OSError, into: object) -> str:
+    """The file or folder of an error, as the user has named it; empty without one."""
+    if not error.filename:
+        return ""
+    path = Path(os.fsdecode(error.filename))
+    if isinstance(error, FileExistsError | NotADirectoryError):  # a file in the place of a folder
+        path = next((it for it in (path, *path.parents) if it.is_file()), path)
+        if path == into:
+            return f"--into {path}: "
+    return f"{path}: "
+
+
 def _reason(error: OSError) -> str | None:
     """What is wrong with a file, and what to do."""
     if isinstance(error, IsADirectoryError):
         return "is a folder; name a file"
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return "is a file, and no folder can be made there; name another one"
+        return "is a file; name a folder"
     if not isinstance(error, FileNotFoundError):
         return error.strerror
     folder = os.path.dirname(os.fsdecode(error.filename or ""))
@@ -322,7 +366,8 @@ def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
     return ConfigurationError(problems, about)
 
 
-def _report(error: Exception) -> NoReturn:
+def _report(error: Exception, into: object) -> NoReturn:
+    """Print an error and exit; ``into`` is the value of ``--into``, if the command has it."""
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `head` does
         _flush_or_discard()
         raise typer.Exit(0) from None
@@ -330,8 +375,7 @@ def _report(error: Exception) -> NoReturn:
         fail(str(error))
     if isinstance(error, OSError):
         _flush_or_discard()
-        path = f"{error.filename}: " if error.filename else ""
-        fail(path + (_reason(error) or type(error).__name__))
+        fail(_place(error, into) + (_reason(error) or type(error).__name__))
     if os.environ.get("SECONDPASS_DEBUG"):
         raise error
     hint = "set SECONDPASS_DEBUG=1 to see the traceback, and please report it"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem, unchangeable
@@ -76,6 +77,8 @@ class Blend:
     normalize: Normalize = "none"
     rrf_k: Annotated[float, Ge(0)] = 60
     optional: bool = False
+
+    _EXAMPLES = MappingProxyType({"original": 0.3, "normalize": "minmax"})
 
     @property
     def by_value(self) -> bool:

@@ -327,7 +327,9 @@ def _positions_of(identifier: object, trace: Trace, items: Sequence[Ranked]) -> 
     positions = [position for position, known_id in enumerate(known) if known_id == text]
     if not positions:
         names = sorted({known_id for known_id in known if known_id is not None})
-        hint = _hint(text, names)
+        hint = _hint(text, names) if names else "; they have no ids: use explain(position=…)"
+        if isinstance(identifier, int):
+            hint = hint.replace("=…", f"={identifier}")
         if isinstance(identifier, Ranked):
             hint = "; give its id, or explain(position=item.position)"
         raise InputError(f"id: no candidate has the id {describe(identifier)}{hint}")
@@ -337,8 +339,6 @@ def _positions_of(identifier: object, trace: Trace, items: Sequence[Ranked]) -> 
 
 def _hint(text: str, names: Sequence[str]) -> str:
     """A similar id, or all ids if they are few. Quoted, as they may be any text."""
-    if not names:
-        return "; they have no ids: give a position"
     similar = [name for name in names if len(name) <= _LONGEST_SUGGESTED]
     hint = suggestion(text, similar)
     if "did you mean" in hint:

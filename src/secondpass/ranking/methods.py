@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
+from functools import partial
+from os import PathLike, fspath
 from typing import Any
 
 from secondpass.effects import Method
@@ -26,7 +29,7 @@ def to_method(value: object, beside: Collection[str] = ()) -> Method:
     if isinstance(value, str):
         value = {"type": value}
     if isinstance(value, Mapping):
-        value = registry.build("methods", value, _hint, beside)
+        value = registry.build("methods", value, partial(_hint, beside=beside), beside)
     message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
     has_method = hasattr(value, "judge") or hasattr(value, "score_pairs")
     if not has_method and (hint := hint_elsewhere(value)):
@@ -35,18 +38,34 @@ def to_method(value: object, beside: Collection[str] = ()) -> Method:
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(judge := getattr(value, "judge", None)):
         _check_members(value)
+        _check_not_async(judge, "judge")
         check_takes(judge, "judge", "task")
         return value  # type: ignore[return-value]
     if callable(score_pairs := getattr(value, "score_pairs", None)):
+        _check_not_async(score_pairs, "score_pairs")
         check_takes(score_pairs, "score_pairs", "query", "documents")
         return ScorerMethod(value)  # type: ignore[arg-type]
-    raise ConfigurationError(f"{message}, not {describe(value)}")
+    hint = ""
+    if inspect.isroutine(value):
+        hint = "; put it into a class, as score_pairs(self, query, documents)"
+    elif isinstance(value, PathLike):
+        hint = _hint(fspath(value))
+    raise ConfigurationError(f"{message}, not {describe(value)}{hint}")
 
 
-def _hint(name: str) -> str:
-    from secondpass.settings.name_hints import name_hint, path_hint  # needed after a mistake only
+def _hint(name: str, beside: Collection[str] = ()) -> str:
+    # Needed after a mistake only.
+    from secondpass.settings.loading import preset
+    from secondpass.settings.name_hints import name_hint, path_hint, preset_hint
 
+    if beside and name in registry.preset_names():
+        return preset_hint(name, preset(name))
     return name_hint(name) or path_hint(name)
+
+
+def _check_not_async(function: object, name: str) -> None:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"{name} must not be async; write 'def {name}', not 'async def'")
 
 
 def _check_members(method: object) -> None:

@@ -12,16 +12,18 @@ from datetime import date, datetime
 from time import time
 from typing import Any, Literal, TypedDict, TypeVar
 
+from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.candidates import MISSING
 from secondpass.ranking.floors import moved
+from secondpass.ranking.methods import inner
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.stages import Stage
 from secondpass.ranking.terms import Term, to_seconds
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
-from secondpass.settings import describe
+from secondpass.settings import describe, registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,17 +53,20 @@ def validate(
     options: Mapping[str, Any],
     orders: Mapping[str, Ordering | None] | None = None,
     arguments: Sequence[str] = (),
+    method: Method | None = None,
 ) -> dict[str, Any]:
     """The options that are not None, converted to the types that a pass uses.
 
-    ``arguments`` are the names of what else the call takes, for a hint.
+    ``arguments`` are the names of what else the call takes, and ``method`` that of the reranker,
+    for a hint.
     """
     for name in options:
         if name not in CallOptions.__annotations__:
             from secondpass.settings import parameter_hints  # for errors only
 
             known = [*CallOptions.__annotations__, *arguments]
-            hint = parameter_hints.hint(name, known, in_call=True)
+            kind = method and registry.name_of("methods", type(inner(method)))
+            hint = parameter_hints.hint(name, known, kind, in_call=True)
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
@@ -198,7 +203,7 @@ class PassSettings:
         """Validate the options and apply them to these settings; see :func:`validate`."""
         if not options:
             return self
-        changes = validate(options, orders, arguments)
+        changes = validate(options, orders, arguments, self.stages[0].method)
         if "floor" in changes:
             method, *fallbacks = self.stages
             try:

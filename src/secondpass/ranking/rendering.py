@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.errors import reraise_exit
@@ -90,6 +91,8 @@ class Rendering:
     query_suffix: str = ""
     max_characters: Annotated[int, Ge(1)] | None = None
     id: Annotated[str, MinLen(1)] | None = None
+
+    _EXAMPLES = MappingProxyType({"fields": ["title", "text"]})
 
     @property
     def needs_text(self) -> bool:

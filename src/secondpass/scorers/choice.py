@@ -118,13 +118,21 @@ def settings_for_torch(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return names
 
 
-def check_installed(backend: Choice) -> None:
+def check_installed(backend: Choice, torch_only: Sequence[str] = ()) -> None:
     """Check that the packages of the backend, or of any for ``auto``, are installed.
+
+    ``torch_only`` are the names of settings that are set and that only torch supports.
 
     Raises:
         MissingExtraError: they are not.
     """
-    if backend == "torch":
+    if torch_only:
+        setting = ", ".join(torch_only)
+        installed = " or ".join(MODULES[backend] for backend in _installed())
+        instead = f"; without that, {installed} may run it)" if installed else ")"
+        needed_for = f"{_USER} with {setting} (only torch supports that{instead}"
+        require(["sentence_transformers"], EXTRA, needed_for)
+    elif backend == "torch":
         require(["sentence_transformers"], EXTRA, _USER)
     elif backend == "auto" and not _installed() and not is_installed("sentence_transformers"):
         require([MODULES["openvino"], "tokenizers"], "openvino", _USER)

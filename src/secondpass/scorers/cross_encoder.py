@@ -245,7 +245,7 @@ class CrossEncoderScorer:
         return pairs.engine.blocks(query, documents)
 
     def check_installed(self) -> None:
-        choice.check_installed("torch" if self._torch_only else self.backend)
+        choice.check_installed(self.backend, self._torch_only)
 
     def warm_up(self) -> None:
         self._pairs.retry(self._load)

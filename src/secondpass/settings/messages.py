@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 REQUIRED = "is required"
 """Message about a setting that is absent and has no default."""
+NO_LIST = "must be a list"
+"""Beginning of the message about a string in place of a list."""
 UNKNOWN_KEY = "unknown key"
 """Message about a setting that does not exist, before its hint."""
 COMING_FROM = "https://github.com/secondpass/secondpass/blob/main/docs/coming-from.md"
@@ -58,6 +60,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+_SEARCHES = {
+    **dict.fromkeys(("bm25", "sparse", "keyword", "keywords"), "lexical"),
+    **dict.fromkeys(("dense", "embedding", "embeddings", "semantic"), "vector"),
+}
+"""Names of searches elsewhere -> the name here."""
+
+
 def did_you_mean(word: object, known: Sequence[str]) -> str:
     """``; did you mean 'x'?`` if a known word is similar; else empty, also if it is no string.
 
@@ -67,6 +76,8 @@ def did_you_mean(word: object, known: Sequence[str]) -> str:
 
     if not isinstance(word, str) or len(word) > _MAX_QUOTED:
         return ""
+    if (search := _SEARCHES.get(_folded(word))) in known:
+        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
     by_folded = {_folded(one): one for one in reversed(known)}
     similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
     return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
@@ -125,7 +136,7 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
         elif kind == "missing":
             problems.append(Problem(path, REQUIRED))
         elif kind == "sequence_str":
-            problems.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
+            problems.append(Problem(path, f"{NO_LIST}, not {describe(detail['input'])}"))
         else:
             message = reworded(detail["msg"])
             if kind not in _WITH_SIZE:

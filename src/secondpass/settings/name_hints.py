@@ -159,6 +159,16 @@ _Meaning: TypeAlias = tuple[str, str | dict[str, Any]]
 """What a name is, in words; and the method that is meant by it."""
 
 
+def preset_hint(name: str, preset: Mapping[str, Any]) -> str:
+    """``; …`` for a preset, and its configuration, in the place of a fallback or a stage."""
+    method = {
+        key: value if isinstance(value, str | int) else OPEN
+        for key, value in preset["method"].items()
+    }
+    what = f"{name!r} is a preset, which is a whole reranker; a fallback or a stage is a method"
+    return f"; {what}: write that of the preset, {in_words(method)}"
+
+
 def _registered(name: str) -> _Meaning | None:
     """The meaning of a name of this package, or of a folder."""
     if name in registry.names("methods"):

@@ -263,12 +263,12 @@ def hint(name: str, known: Collection[str], method: object = None, *, in_call: b
     Args:
         name: of the setting, or of the keyword of a call.
         known: the settings of rerankers, or the keywords of one of their calls.
-        method: the configured one.
+        method: the configured one; for a call, its type alone.
         in_call: whether it is a keyword of a call.
     """
     if in_call and (argument := _argument(name, known)):
         return argument
-    what = (in_call and _IN_CALLS.get(name)) or configured(name, known, method)
+    what = (in_call and _IN_CALLS.get(name)) or configured(name, known, None if in_call else method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
     elsewhere = f"; coming from another package: {COMING_FROM}" if in_call else ""
@@ -283,7 +283,9 @@ def hint(name: str, known: Collection[str], method: object = None, *, in_call: b
         is_changeable = key not in {"method", "fallback"}
         use = f"use reranker.changed({key}=…).rerank(…)" if is_changeable else "create another one"
     elif key == "method":
-        use = f"Reranker({in_words(complete(value))})"
+        own = of_methods(name, method) or {}
+        is_own = own.get("method", {}).get("type") == method
+        use = f"Reranker({in_words(complete(own['method'] if is_own else value))})"
     else:
         use = f"Reranker({key}={in_words(value)})"
     return f"; it is a setting of the reranker: {use}{elsewhere}"
@@ -337,8 +339,9 @@ def key_hint(
     """
     whole, sections = registry.reranker()
     known = [*parameters_of(cls), *beside]
-    if cls is whole:
-        return hint(name, known, settings.get("method"))
+    if name == "preset" or cls is whole:
+        method = settings.get("method")
+        return hint(name, known, method) if name != "preset" else _preset(settings, cls is whole)
     kind = registry.name_of("methods", cls)
     inside = next((key for key, value in sections.items() if value is cls), None)
     if inside is None and (kind or registry.name_of("llms", cls)):
@@ -356,6 +359,14 @@ def key_hint(
         return suggestion(name, known, leads_to_page=True)
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, kind)}"
+
+
+def _preset(settings: Mapping[str, Any], in_reranker: bool) -> str:
+    """``; …`` for the setting ``preset`` of a reranker or of a part of it."""
+    if not in_reranker:
+        return "; a preset can be named only at the top of a configuration"
+    named = settings["preset"] if settings["preset"] in registry.preset_names() else OPEN
+    return f"; use Reranker.from_preset({named!r})".replace(repr(OPEN), OPEN)
 
 
 def _within(name: str, inside: str, known: Collection[str]) -> str:

@@ -143,8 +143,12 @@ def build(
     rest = dict(settings)
     name = rest.pop("type", None)
     if name is None and "preset" in rest:
+        named = rest["preset"]
         message = "a preset can be named only at the top of a configuration"
-        message += ", which Reranker.from_config(…) takes"
+        if hint is not None and named in preset_names() and (beside or len(rest) == 1):
+            message += hint(named)
+        else:
+            message += ", which Reranker.from_config(…) takes"
         raise ConfigurationError([Problem(("preset",), message)])
     if name is None and family == "methods" and "method" in rest:
         message = "this is a whole configuration; use Reranker.from_config(…)"

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import (
+    NO_LIST,
     REQUIRED,
     UNKNOWN_KEY,
     describe,
@@ -202,6 +203,8 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         instance = model.model_validate(dict(settings))
     except ValidationError as error:
         problems = problems_of(error, lambda name: _hint(cls, settings, name))
+        # A preset has the settings that are required.
+        problems = [problem for problem in problems if problem.path == ("preset",)] or problems
         problems = [_with_example(cls, problem) for problem in problems]
         raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
@@ -311,18 +314,25 @@ def changed(instance: T, **settings: Any) -> T:
     return changed_
 
 
+def examples(cls: type) -> Mapping[Any, Any]:
+    """Setting of a configurable class -> value that messages show, as a class has in _EXAMPLES."""
+    values: Mapping[Any, Any] = getattr(cls, "_EXAMPLES", {})
+    return values
+
+
 def _with_example(cls: type, problem: Problem) -> Problem:
-    """The problem of a required setting that is absent, with an example if its class has one."""
-    example = getattr(cls, "_EXAMPLES", {}).get(problem.path[-1] if problem.path else None)
-    if example is None or len(problem.path) > 1 or problem.message != REQUIRED:
+    """The problem of a setting that is absent or no list, with an example if its class has one."""
+    example = examples(cls).get(problem.path[-1]) if problem.path else None
+    if example is None or len(problem.path) > 1:
         return problem
-    return Problem(problem.path, f"{REQUIRED}, such as {example!r}")
+    if problem.message == REQUIRED:
+        return Problem(problem.path, f"{REQUIRED}, such as {example!r}")
+    such_as = f"{NO_LIST} such as {_in_yaml(example)}"
+    return Problem(problem.path, problem.message.replace(NO_LIST, such_as))
 
 
 def _hint(cls: type, settings: Mapping[str, Any], name: str, beside: Collection[str] = ()) -> str:
     """A hint for a setting that ``cls`` does not have; ``beside`` as for :func:`from_mapping`."""
-    if name == "preset":
-        return "; a preset can be named only at the top of a configuration"
     if _key_hints:
         return _key_hints[-1](name, cls, settings, beside)
     return suggestion(name, [*parameters_of(cls), *beside])
@@ -406,14 +416,21 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def _example(cls: type, value: object) -> str:
-    """`` such as …``: a number as the value of the first key that takes it, or empty."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    for name in parameters_of(cls):
-        with contextlib.suppress(ConfigurationError):
-            from_mapping(cls, {name: value})
-            return f" such as {{{name}: {value}}}"
-    return ""
+    """`` such as …``: the example of a class, with a number as the first key that takes it."""
+    example = dict(examples(cls))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        for name in parameters_of(cls):
+            with contextlib.suppress(ConfigurationError):
+                from_mapping(cls, {name: value})
+                example[name] = value
+                break
+    return f" such as {_in_yaml(example)}" if example else ""
+
+
+def _in_yaml(value: object) -> str:
+    from secondpass.settings import yaml_text  # for errors only
+
+    return yaml_text.write(value, on_one_line=True).strip()
 
 
 def nested(cls: type, *, optional: bool = False) -> Nested:

@@ -50,6 +50,7 @@ from secondpass.cli.rankings import (
     EXPLANATION_INDENT,
     explained,
     left_out_lines,
+    order_lines,
     report_unexplained,
 )
 from secondpass.cli.tables import FittedTable
@@ -227,7 +228,7 @@ def _print_results(
     if not as_json:
         _print_table(rows, explanations)
         if isinstance(results, Ranking):
-            for line in left_out_lines(results, except_top_k=True):
+            for line in [*order_lines(results), *left_out_lines(results, except_top_k=True)]:
                 print_text(result_console(), line)
             info(_summary(results.report))
         return

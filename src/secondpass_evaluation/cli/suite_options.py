@@ -5,6 +5,7 @@ A subcommand decorated with ``grouped`` takes a group as one parameter.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    InputError,
+    MissingExtraError,
+    ModelLoadError,
+)
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
@@ -28,6 +35,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import AsJson, configuration, with_depth
 from secondpass.config import preset_names, resolve
+from secondpass.formats.files import open_input
 from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation.search.passages import PASSAGE_SIZE, SMALLEST_PASSAGE
@@ -159,6 +167,18 @@ class DocumentOptions:
         return None, read_passages(self.corpus, self.passage_size)
 
 
+def _has_judgements(queries: Path | None) -> bool:
+    """Whether the first line of a file is a judged query."""
+    if queries is None or not queries.is_file():
+        return False
+    try:
+        with open_input(queries) as file:
+            record = json.loads(file.readline())
+    except (OSError, EOFError, ValueError, RecursionError, InputError):
+        return False  # what is wrong is said where it is read
+    return isinstance(record, dict) and "relevant" in record
+
+
 @dataclass(frozen=True)
 class SuiteOptions:
     """The parts of a suite."""
@@ -174,6 +194,9 @@ class SuiteOptions:
 
     def check(self, name: str | None) -> None:
         """Exit with a usage error if no suite is named."""
+        if name is None and self.qrels is None and _has_judgements(self.queries):
+            hint = "has judgements (`relevant`); give it as SUITE, without --queries"
+            fail(f"--queries {self.queries}: {hint}", USAGE_ERROR)
         if name is None and (self.queries is None or self.qrels is None):
             fail(
                 "missing SUITE, a folder or file with judged questions, or --queries and --qrels; "

@@ -63,6 +63,12 @@ def test_no_answer_is_asked_for_twice(secondpass, call, tmp_path, provider, inte
     assert [usage["cached"] for usage in usages] == [0, 2, 0]
 
 
+def test_answers_of_the_first_query_are_said_to_be_kept(secondpass, call, interrupted):
+    interrupted(1)
+    stopped = "stopped; continue with --resume, which uses the answers so far"
+    assert stopped in secondpass(*call).flat
+
+
 def test_only_resume_uses_answers_of_before(secondpass, call, provider, interrupted, tmp_path):
     interrupted()
     assert secondpass(*call).code == 130

@@ -55,6 +55,12 @@ def test_options_reach_the_comparison(secondpass, given_suite):
             2,
             "missing SUITE, a folder or file with judged questions",
         ),
+        (
+            ["--queries", "asked.jsonl"],
+            2,
+            "--queries asked.jsonl: has judgements (`relevant`); give it as SUITE, without --q",
+        ),
+        (["--queries", "broken"], 2, "missing SUITE"),
         (["suite", "lexical"], 2, "only one is allowed, not suite and lexical; a preset needs"),
         (["suite", "--resume"], 2, "--resume: needs --into"),
         (["suite", "--resume", "--force", "--into", "x"], 2, "--resume, --force: give one of them"),
@@ -71,7 +77,7 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (
             ["suite", "--preset", "lexical", "--set", "blend=0.3"],
             1,
-            "--set blend: has settings of its own; write --set blend.original=0.3",
+            "write --set blend.original=0.3 --set blend.normalize=minmax",
         ),
         (["."], 1, "; did you mean suite?"),
         (
@@ -79,7 +85,11 @@ def test_options_reach_the_comparison(secondpass, given_suite):
             1,
             "`secondpass example FOLDER` writes an example, and `secondpass judge`",
         ),
-        (["suite", "--mode", "given", "--into", "broken"], 1, "broken: is a file, and no folder"),
+        (
+            ["suite", "--mode", "given", "--into", "broken"],
+            1,
+            "--into broken: is a file; name a folder",
+        ),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
         (["suite", "--mode", "given"], 1, "nothing could be measured"),
     ],
@@ -88,6 +98,7 @@ def test_what_cannot_be_measured_is_told(
     secondpass, suite, write, tmp_path, monkeypatch, arguments, code, told
 ):
     monkeypatch.chdir(tmp_path)
+    write("asked.jsonl", '{"query": "moon", "relevant": ["moon"]}\n')
     write("broken", "q1 0 moon 1\nq1 0 moon")
     write("wrong.yaml", "method: lexical\ndept: 3\n")
     write("suite/deep/page.md", "A page.")

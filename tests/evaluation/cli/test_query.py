@@ -395,6 +395,19 @@ def test_the_table_ends_with_status_method_and_time(here, options, line):
     assert re.fullmatch(line, shown.strip().splitlines()[-1])
 
 
+def test_the_table_says_that_another_score_decides_its_order(secondpass, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert secondpass("example", "demo").code == 0
+    assert secondpass("index", "demo/docs", "--into", "index").code == 0
+    call = ["query", "How do I cancel an order?", "--corpus", "index", "--rerank", "--preset"]
+    line = "final uses the score in this list, which also depends on the other results"
+    shown = {name: on_a_terminal(*call, name, columns=100) for name in ("embedded", "lexical")}
+    assert {name: line in table for name, table in shown.items()} == {
+        "embedded": True,
+        "lexical": False,
+    }
+
+
 HEADINGS = [
     # title, text, what is shown in a line below the id and the title
     ("Owls", "# Owls\n\nThey hunt an owl.", "They hunt an owl."),

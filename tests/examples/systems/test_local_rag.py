@@ -34,7 +34,7 @@ def test_the_list_is_reranked_before_it_is_cut(index, mode):
     plain = query(index, QUESTION, mode, k=3)
     assert plain["mode"] == mode
     assert [item["final_rank"] for item in plain["results"]] == [1, 2, 3]
-    assert not any("rerank_score" in item for item in plain["results"])
+    assert not any({"rerank_score", "final_score"} & item.keys() for item in plain["results"])
     scorer = ByLength()
     answer = query(index, QUESTION, mode, Reranker(scorer, depth=50), k=3)
     assert scorer.counts == [len(index.retrieve(QUESTION, 50, mode))]
@@ -76,6 +76,8 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert (answer["mode"], answer["status"]) == ("hybrid+rerank", "ok")
     assert answer["results"][0]["id"] == "orders.md#2"
+    scores = [item["final_score"] for item in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
     assert main(["evaluate", "--preset", "embedded"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == MODES
 

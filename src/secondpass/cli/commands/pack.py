@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,6 +115,8 @@ def pack(
                     neighbours=neighbours,
                 )
                 write(f"{packed.text}\n" if as_text else to_json(_record(item, packed)) + "\n")
+                if as_text and not packed.text and "tokens" in packed.left_out:
+                    warn(_nothing_fits(ranking, packed, tokens, count))
                 if as_text and not quiet:
                     info(_summary(ranking, packed))
             packed_count += len(window)
@@ -134,6 +137,13 @@ def _summary(ranking: Ranking, packed: Packed) -> str:
         "" if ranking.report.status == "ok" else f"; the ranking is {ranking.report.status_text}"
     )
     return f"{of_all}, {counted(packed.tokens, 'token')}{status}"
+
+
+def _nothing_fits(ranking: Ranking, packed: Packed, tokens: int, count: Any) -> str:
+    first = packed.left_out["tokens"][0]
+    alone = replace(ranking, items=tuple(it for it in ranking if it.position == first))
+    needed = alone.pack(sys.maxsize, count=count).tokens
+    return f"nothing fits: the first candidate needs {needed:,} tokens, --tokens is {tokens:,}"
 
 
 def _tokenizer(file: Path) -> Any:

@@ -111,8 +111,8 @@ def rerank(
 
     Files whose names end in `.gz` are read and written compressed.
 
-    Rankings are written in the order of the input, each as soon as it is ready. At the end, a
-    summary of statuses, tokens and cost is printed to standard error.
+    Rankings are written in the order of the input, after each `--batch` of queries. At the end,
+    a summary of statuses, tokens and cost is printed to standard error.
     """
     output = None if str(output) == "-" else output
     source = RerankInput(file, query, lines, trec)
