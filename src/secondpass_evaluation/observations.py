@@ -28,7 +28,7 @@ from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.results import Cost, Result
 from secondpass_evaluation.search.embedders import CorpusEmbedder
 from secondpass_evaluation.search.index import Index
-from secondpass_evaluation.search.retrieval import Mode
+from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.suites import Suite, with_title
 
 _PREFERENCE: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
@@ -129,6 +129,16 @@ class Observations:
                 retrieved = Retrieved(reason=str(error))
             self._retrieved[stage] = retrieved
         return self._retrieved[stage]
+
+    def cheap_searches(self) -> Mapping[FirstStage, Mapping[str, Sequence[Candidate]]]:
+        """The candidates of the other searches that need no vectors but those that exist."""
+        if not isinstance(self._retriever, CorpusRetriever | HybridRetriever | Index):
+            return {}
+        others = [stage for stage in self.stages if stage != self.stage]
+        if self.stage == "lexical" and isinstance(self._retriever, CorpusRetriever):
+            others = []
+        found = {stage: self.retrieved(stage) for stage in others}
+        return {stage: it.candidates for stage, it in found.items() if not it.reason}
 
     def measure(self, stage: FirstStage, measures: Sequence[str]) -> Result:
         """The result of a first stage."""

@@ -87,7 +87,8 @@ def verdict(comparison: ComparisonData) -> Verdict:
     ]
     because = " ".join(filter(None, parts))
     if alone is None:
-        answer = " ".join(filter(None, [_answer(comparison, best), _over_best(comparison, best)]))
+        sentences = [_answer, _times_of_passages, _over_best]
+        answer = " ".join(filter(None, [each(comparison, best) for each in sentences]))
     else:
         answer = _alone(comparison, alone, best)
     return Verdict(answer, because, best, best.differences[measure])
@@ -283,7 +284,50 @@ def _answer(comparison: ComparisonData, best: Result) -> str:
 
 
 def _times(comparison: ComparisonData, best: Result) -> str | None:
-    """The time of a reranker relative to another's, or its own search's; None if not known."""
+    """The time of a reranker relative to another's, or its own search's; None if not known.
+
+    None, too, if it depends on whether passages were encoded before.
+    """
+    base = _timed(comparison, best)
+    seconds = percentile(best.cost.seconds.values(), 0.5)
+    if base is None or best.cost.known or not seconds:
+        return None
+    others = base.cost.percentile(0.5)
+    if not others:  # candidates that are part of the suite have no search time
+        return f"{milliseconds(seconds)} a query"
+    ratio = seconds / others
+    if ratio < 0.095:
+        times = "less than a tenth of"
+    else:
+        times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
+    return f"{times} {_timed_name(comparison, best, base)}'s time"
+
+
+def _times_of_passages(comparison: ComparisonData, best: Result) -> str:
+    """A sentence on the times with passages that were encoded before, and with new ones.
+
+    Without a ratio: it would be that of one run, and hide what new passages take. Empty if the
+    reranker has no gain, or most passages were not encoded before.
+    """
+    base, cost = _timed(comparison, best), best.cost
+    change = _corrected(comparison, best) or best.differences[comparison.measures[0]]
+    if base is None or not cost.known or cost.typical_seconds is cost.seconds:
+        return ""
+    if change.mean < _ZERO or not best.differences[comparison.measures[0]].enough_queries:
+        return ""
+    before = percentile(cost.typical_seconds.values(), 0.5)
+    if before is None:
+        return ""
+    new = percentile(cost.of_passages(encoded_before=False).values(), 0.5)
+    longer = "longer" if new is None else milliseconds(new)
+    text = f"It takes {milliseconds(before)} a query (new passages: {longer})"
+    if others := base.cost.percentile(0.5):
+        text += f", {_timed_name(comparison, best, base)} {milliseconds(others)}"
+    return f"{text}."
+
+
+def _timed(comparison: ComparisonData, best: Result) -> Result | None:
+    """The system whose time a reranker's is compared with; None if the times say nothing."""
     base = _base(comparison, best)
     if base is not None and base.first_stage is None and base.name != best.first_stage:
         # Another search: what the reranking adds is compared with the search that it adds it to.
@@ -291,22 +335,12 @@ def _times(comparison: ComparisonData, best: Result) -> str | None:
         base = next(stages, None)
     if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
         return None
-    cost = best.cost
-    if cost.known and cost.typical_seconds is cost.seconds:
-        return None  # neither the time of encoded passages nor that of others
-    seconds, others = percentile(cost.typical_seconds.values(), 0.5), base.cost.percentile(0.5)
-    if not seconds:
-        return None
-    which = " where passages were encoded before" if cost.known else ""
-    if not others:  # candidates that are part of the suite have no search time
-        return f"{milliseconds(seconds)} a query{which}"
-    ratio = seconds / others
-    if ratio < 0.095:
-        times = "less than a tenth of"
-    else:
-        times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
+    return base
+
+
+def _timed_name(comparison: ComparisonData, best: Result, base: Result) -> str:
     is_search = base.name == best.first_stage == comparison.base_of(best)
-    return f"{times} {'the search' if is_search else base.name}'s time{which}"
+    return "the search" if is_search else base.name
 
 
 def _smaller_depth(comparison: ComparisonData, best: Result) -> str:

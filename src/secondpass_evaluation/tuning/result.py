@@ -31,7 +31,7 @@ from secondpass_evaluation.report.text import (
     row,
 )
 from secondpass_evaluation.results import percentile
-from secondpass_evaluation.tuning.selection import Held
+from secondpass_evaluation.tuning.selection import Held, is_significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,22 @@ class Trial:
         return f"<Trial {self.name!r}: {'; '.join(parts)}>"
 
 
-_ZERO = 5e-5
+ZERO = 5e-5
 """Differences of gains below this are printed as 0.0000."""
+
+
+@unchangeable
+@dataclass(frozen=True, slots=True)
+class BetterSearch:
+    """A search that alone is better than the first stage whose candidates were reranked.
+
+    ``mean`` is its mean of the measure, and ``gain`` the held-out gains of the adopted reranker
+    over it; None if none is adopted.
+    """
+
+    name: str
+    mean: float
+    gain: Held | None
 
 
 @dataclass(frozen=True)
@@ -136,6 +150,8 @@ class Tuning:
         trials: the rerankers that were tried, and those that could not be.
         settings: of the choice: limits, folds, seed, date, versions, machine, ….
         notes: remarks on the data and the limits that affect the figures.
+        better_search: the best other search, if it alone is better than ``stage``. None if there is
+            none; searches that would have to encode the corpus first are not compared.
     """
 
     suite: str
@@ -151,6 +167,7 @@ class Tuning:
     trials: tuple[Trial, ...]
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    better_search: BetterSearch | None = None
 
     def __repr__(self) -> str:
         queries = counted(self.queries, "query", "queries")
@@ -184,8 +201,9 @@ class Tuning:
         """The recommendation with its evidence, in a few sentences."""
         if self.nothing_tried:
             return "Nothing was reranked, so nothing is decided: no reranker could be tried."
+        other = _other_search(self)
         if self.gain is None:
-            return f"Keep the first stage, {self.stage}: no reranker is within the limits."
+            return f"Keep the first stage, {self.stage}: no reranker is within the limits.{other}"
         if self.adopted is not None:
             trial = self[self.adopted]
             assert trial.held is not None
@@ -196,11 +214,12 @@ class Tuning:
                 f"{_gain(self, trial.held)}. This is significant ({p_phrase(trial.held.p)}, "
                 f"corrected for {_tried(self)})."
             )
-            if abs(self.gain.mean - trial.held.mean) >= _ZERO:
+            if abs(self.gain.mean - trial.held.mean) >= ZERO:
                 text += (
                     f" If the reranker, too, is chosen without these queries, the gain is "
                     f"{self.gain.mean:+.4f}."
                 )
+            text += other
             if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
                 text += (
                     " Expect less: a reranker is adopted only if its measured gain is high, so "
@@ -221,7 +240,7 @@ class Tuning:
         if best.held is not None:
             gain = _gain(self, best.held)
             text += f" The best reranker, {best.name}, changes it by {gain}: {best.reason}."
-        return f"{text} {_power(self)}".rstrip()
+        return f"{text}{other} {_power(self)}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; keys are hidden."""
@@ -230,6 +249,7 @@ class Tuning:
             "verdict": self.verdict,
             "config": None if self.config is None else with_hidden_keys(self.config),
             "gain": None if self.gain is None else asdict(self.gain),
+            "better_search": None if self.better_search is None else asdict(self.better_search),
             "trials": [trial.to_dict() for trial in self.trials],
             "settings": dict(self.settings),
             "notes": list(self.notes),
@@ -311,6 +331,22 @@ class Tuning:
         if self.config is None:
             raise InputError("nothing was adopted, so there is no configuration to write")
         write_config(path, self.config, self.provenance(), force=force)
+
+
+def _other_search(tuning: Tuning) -> str:
+    """Sentences on a search that alone is better than the first stage; empty if none is."""
+    other = tuning.better_search
+    if other is None:
+        return ""
+    text = (
+        f" But {other.name} alone, without a reranker, has {tuning.measure} {other.mean:.4f} "
+        f"({tuning.stage} {tuning.baseline:.4f})."
+    )
+    if other.gain is not None:
+        text += f" Over {other.name}, the gain of this configuration is {_gain(tuning, other.gain)}"
+        confidence = tuning.settings.get("confidence", 0.95)
+        text += "." if is_significant(other.gain, confidence) else ", so it may be chance."
+    return f"{text} To tune behind it: --behind {other.name}."
 
 
 def _power(tuning: Tuning) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -97,8 +97,8 @@ def prepare(
         attempt.reason = f"it cannot be written as a configuration: {error}"
         return attempt
     attempt.config = config
-    longest = max((len(items) for items in observed.candidates.values()), default=0)
-    own = min(reranker.depth or longest, longest) or 1
+    longest = longest_list(observed)
+    own = reranker.depth or next((depth for depth in DEPTHS if depth >= longest), longest)
     queries = observed.suite.queries
     sample = [(queries[query], items) for query, items in observed.candidates.items()][:_SAMPLE]
     uses = reranker.expected_use(sample)
@@ -107,23 +107,39 @@ def prepare(
     if config.keys() & {"order", "terms"}:  # the order is not that of scores and blend alone
         attempt.depths = ()
     elif depths is not None:
-        attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))
+        attempt.depths = _different(depths, longest)
     elif attempt.asks:  # only depths that take no further calls
         smaller = [depth for depth in DEPTHS if depth < own] if attempt.pointwise else []
-        attempt.depths = (*smaller, own)
+        attempt.depths = _different((*smaller, own), longest)
     else:
-        attempt.depths = tuple(sorted({own, *(min(depth, longest) for depth in DEPTHS)}))
+        attempt.depths = _different((own, *DEPTHS), longest)
     if attempt.asks and cost is not None:
         costs = [use.cost for use in uses if use.calls]
         if None in costs:
             attempt.reason = "its cost is not known; set `prices` of its language model"
         else:
             each = sum(price or 0.0 for price in costs) / max(1, len(sample))
-            scale = min([*attempt.depths, own]) / own if attempt.pointwise else 1.0
+            scale = 1.0
+            if attempt.pointwise:
+                scale = min([*attempt.depths, own, longest]) / (min(own, longest) or 1)
             if each * scale > cost:
                 attempt.reason = f"a query is expected to cost {each:.4g}, more than {cost:g}"
                 attempt.beyond_limits = True
     return attempt
+
+
+def longest_list(observed: Observations) -> int:
+    """The number of candidates of the query that has most."""
+    return max((len(items) for items in observed.candidates.values()), default=0)
+
+
+def _different(depths: Iterable[int], longest: int) -> tuple[int, ...]:
+    """The depths without those that rerank the same candidates as a smaller one.
+
+    A depth beyond the longest list stays as it is: in other corpora the lists are longer.
+    """
+    covered = [depth for depth in sorted(set(depths)) if depth >= longest]
+    return (*(depth for depth in sorted(set(depths)) if depth < longest), *covered[:1])
 
 
 def bare(config: Mapping[str, Any], depth: int) -> Reranker:
@@ -203,9 +219,9 @@ def _add_variants(
     blends = [None, *(Blend(weight, "minmax") for weight in WEIGHTS)]
     if own.blend is not None and own.blend not in blends:
         blends.append(own.blend)
-    cost = _cost(rankings, attempt.asks)
+    cost, longest = _cost(rankings, attempt.asks), longest_list(observed)
     for depth in attempt.depths if attempt.pointwise else (run_depth,):
-        share = depth / run_depth
+        share = min(depth, longest) / min(run_depth, longest)
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
         price = None if cost is None else cost * share
         top_k = min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from secondpass import InputError
@@ -23,9 +24,16 @@ from secondpass_evaluation.report.text import p_phrase
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
-from secondpass_evaluation.tuning.result import Trial, Tuning, Variant
+from secondpass_evaluation.tuning.result import ZERO, BetterSearch, Trial, Tuning, Variant
 from secondpass_evaluation.tuning.selection import MOST_METHODS
-from secondpass_evaluation.tuning.trials import Attempt, bare, measure_attempt, named, prepare
+from secondpass_evaluation.tuning.trials import (
+    Attempt,
+    bare,
+    longest_list,
+    measure_attempt,
+    named,
+    prepare,
+)
 
 SMALLEST_GAIN = 0.01
 """A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
@@ -145,7 +153,28 @@ def tune(
     if any(reranker.terms for reranker, _ in created.values()):
         settings["now"] = observed.now
     settings |= {"date": started, "versions": versions(), "machine": machine()}
-    return choose(observed, before.per_query[measure], attempts, measure, settings)
+    tuning = choose(
+        observed,
+        before.per_query[measure],
+        attempts,
+        measure,
+        settings,
+        others={
+            stage: evaluate(ranking_to_run(found), suite.qrels, [measure]).per_query[measure]
+            for stage, found in observed.cheap_searches().items()
+        },
+    )
+    return replace(tuning, notes=(*tuning.notes, *_whole_lists(tuning, longest_list(observed))))
+
+
+def _whole_lists(tuning: Tuning, longest: int) -> Iterator[str]:
+    """A note that the adopted depth covers all candidates."""
+    depth = None if tuning.config is None else tuning.config.get("depth")
+    if depth is not None and depth >= longest:
+        yield (
+            f"depth {depth:,}: all candidates, up to {longest:,} a query, were reranked; a greater "
+            "depth could not be tried"
+        )
 
 
 def _announce(
@@ -182,8 +211,14 @@ def choose(
     attempts: Sequence[Attempt],
     measure: str,
     settings: Mapping[str, Any],
+    *,
+    others: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Tuning:
-    """Select a reranker and its variant by the gains of all variants."""
+    """Select a reranker and its variant by the gains of all variants.
+
+    ``before`` are the values of the first stage by query id, and ``others`` those of other searches
+    alone, by their names.
+    """
     import numpy as np
 
     suite = observed.suite
@@ -194,7 +229,7 @@ def choose(
 
     base = np.array([*averaged(before, suite.queries).values()])
     # A loss hits only queries on which there is something to lose.
-    loss = float(base[base > 0].mean()) if (base > 0).any() else 0.0
+    loss = _loss(base)
     values = {
         attempt.name: np.array([of_texts(variant.run) for variant in attempt.variants])
         for attempt in attempts
@@ -202,15 +237,16 @@ def choose(
     }
     smallest = settings["smallest_gain"]
     selection = adopted = None
+    numbers: dict[str, Any] = {
+        "folds": FOLDS,
+        "repeats": REPEATS,
+        "resamples": RESAMPLES,
+        "confidence": CONFIDENCE,
+        "seed": settings["seed"],
+    }
     if values:
         selection = selections.select(
-            {name: rows - base for name, rows in values.items()},
-            loss=loss,
-            folds=FOLDS,
-            repeats=REPEATS,
-            resamples=RESAMPLES,
-            confidence=CONFIDENCE,
-            seed=settings["seed"],
+            {name: rows - base for name, rows in values.items()}, loss=loss, **numbers
         )
         adopted = selections.winner(selection, smallest_gain=smallest, confidence=CONFIDENCE)
     trials = []
@@ -244,6 +280,21 @@ def choose(
                 statuses,
             )
         )
+    better = None
+    searches = {
+        name: np.array([*averaged(found, suite.queries).values()])
+        for name, found in (others or {}).items()
+    }
+    if searches:
+        best = max(searches, key=lambda name: float(searches[name].mean()))
+        alone = searches[best]
+        if alone.mean() > base.mean() + ZERO:
+            gain = None
+            if adopted is not None:
+                # The choices are the same, as each loses the same by another baseline.
+                gains = {adopted: values[adopted] - alone}
+                gain = selections.select(gains, loss=_loss(alone), **numbers).methods[adopted]
+            better = BetterSearch(best, float(alone.mean()), gain)
     more = target = None
     if selection is not None and adopted is None:
         more, target = _more(selection, len(base), smallest)
@@ -261,7 +312,13 @@ def choose(
         tuple(trials),
         settings=settings,
         notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
+        better_search=better,
     )
+
+
+def _loss(values: Any) -> float:
+    """The mean of an array's values above 0, which is what a loss loses; 0 if there is none."""
+    return float(values[values > 0].mean()) if (values > 0).any() else 0.0
 
 
 def _why_not(

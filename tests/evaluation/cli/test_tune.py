@@ -19,13 +19,15 @@ def test_what_is_adopted_is_written_with_its_evidence(secondpass, last, tmp_path
     into, report = tmp_path / "rerank.yaml", tmp_path / "report.html"
     told = secondpass("tune", last, "--try", "lexical", "--into", into, "--report", report)
     assert told.code == 0
-    assert "**Adopt lexical, depth 6, no blend, at " in told.out
+    assert "**Adopt lexical, depth 20, no blend, at " in told.out
     assert f"written: {into}" in told.flat
     assert f"written: {report}" in told.flat
     text = into.read_text()
     assert text.startswith("# Written by secondpass tune")
     assert "secondpass tune" in " ".join(text.split("# Command:")[1].split())
-    assert load(into).depth == 6
+    assert load(into).depth == 20
+    note = "depth 20: all candidates, up to 6 a query, were reranked; a greater depth could not"
+    assert note in " ".join(text.replace("#", "").split())
     assert "Adopt lexical" in report.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "report.html",
                                                                 "rerank.yaml"]  # fmt: skip
@@ -40,7 +42,7 @@ def test_each_reranker_is_a_row_on_a_terminal(last, width):
         line.split() for line in shown.splitlines() if line.startswith("accurate_reranker")
     ]
     assert len(figures) == 8  # the interval is three words
-    assert outcome[1:4] == ["depth", "6,", "no"]
+    assert outcome[1:4] == ["depth", "20,", "no"]
 
 
 def test_nothing_is_written_if_the_first_stage_is_kept(secondpass, tmp_path):

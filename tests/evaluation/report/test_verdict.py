@@ -394,13 +394,18 @@ def test_the_best_reranker_is_that_of_the_corrected_difference():
         (0.003, Cost({"q0": 0.042}, cached=1), "."),
         (
             0.003,
-            Cost({"q0": 0.042}, known=1),
-            ", at 14 times the search's time where passages were encoded before.",
+            Cost({"q0": 0.042}, known=1, encoded=1, first_seen=frozenset()),
+            ". It takes 42 ms a query (new passages: longer), the search 3 ms.",
         ),
         (
             0.003,
             Cost({"q0": 0.042, "q1": 9}, known=1, encoded=1, first_seen=frozenset({"q1"})),
-            ", at 14 times the search's time where passages were encoded before.",
+            ". It takes 42 ms a query (new passages: 9,000 ms), the search 3 ms.",
+        ),
+        (
+            None,
+            Cost({"q0": 0.042, "q1": 0.664}, known=1, encoded=1, first_seen=frozenset({"q1"})),
+            ". It takes 42 ms a query (new passages: 664 ms).",
         ),
         (0.003, Cost({"q0": 0.042}, known=1, encoded=1, first_seen=frozenset({"q0"})), "."),
         (0.003, Cost(), "."),

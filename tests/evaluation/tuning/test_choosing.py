@@ -18,9 +18,9 @@ def variant(depth, run, seconds=0.1, cost=0.0):
     return Variant(depth, None, {"depth": depth}, run, (seconds,), cost)
 
 
-def chosen(*attempts):
+def chosen(*attempts, **options):
     observed = SimpleNamespace(suite=LAST, stage="given")
-    return choose(observed, dict.fromkeys(LAST.queries, 0.0), attempts, "RR", SETTINGS)
+    return choose(observed, dict.fromkeys(LAST.queries, 0.0), attempts, "RR", SETTINGS, **options)
 
 
 def test_the_best_variant_of_the_best_reranker_is_adopted():
@@ -36,6 +36,36 @@ def test_the_best_variant_of_the_best_reranker_is_adopted():
     ]  # fmt: skip
     assert found["bad"].reason == "it changes the measure for no query"
     assert found["missing"].reason == "no key"
+
+
+HALF = dict.fromkeys(LAST.queries, 0.5)
+ALONE = "But vector alone, without a reranker, has RR 0.5000 (given 0.0000). "
+BEHIND = " To tune behind it: --behind vector."
+
+
+@pytest.mark.parametrize(
+    ("run", "others", "told"),
+    [
+        (
+            BEST,
+            {"vector": HALF},
+            f"{ALONE}Over vector, the gain of this configuration is +0.5000 (",
+        ),
+        (BEST, {"vector": dict.fromkeys(HALF, 1.0)}, "is +0.0000 (95% interval"),
+        (WORST, {"lexical": dict.fromkeys(HALF, 0.1), "vector": HALF}, ALONE + BEHIND.strip()),
+        (BEST, {"vector": dict.fromkeys(HALF, 0.0)}, ""),
+        (BEST, {}, ""),
+    ],
+    ids=["gain over it", "no gain over it", "nothing adopted", "not better", "none"],
+)
+def test_a_better_search_is_named(run, others, told):
+    found = chosen(Attempt("a", variants=[variant(6, run)]), others=others)
+    assert ("But" in found.verdict, BEHIND in found.verdict) == (bool(told), bool(told))
+    assert told in found.verdict
+    maybe = "so it may be chance" in found.verdict.split("alone")[-1]
+    assert maybe is (told.startswith("is +0.0000"))
+    assert (found.to_dict()["better_search"] is None) is not bool(told)
+    assert found.provenance()[1] == found.verdict
 
 
 def test_nothing_to_choose_from():

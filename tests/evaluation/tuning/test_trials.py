@@ -48,9 +48,9 @@ def test_names(specs, expected):
 @pytest.mark.parametrize(
     ("config", "depths", "expected"),
     [
-        ({"method": "lexical", "depth": 30}, None, (20, 30, 50, 60)),
-        ({"method": "lexical"}, None, (20, 50, 60)),
-        ({"method": "lexical"}, [70, 5, 80], (5, 60)),
+        ({"method": "lexical", "depth": 30}, None, (20, 30, 50, 100)),
+        ({"method": "lexical"}, None, (20, 50, 100)),
+        ({"method": "lexical"}, [70, 5, 80], (5, 70)),
         ({"method": "lexical", "order": "lost_in_the_middle"}, [5], ()),
         ({"method": "lexical", "terms": [TERM]}, [5], ()),
         ({"method": GRADED, "depth": 30}, None, (30,)),

@@ -3,13 +3,15 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fakes import ByTable
-from secondpass import Reranker
+from secondpass import Candidate, Reranker
 from secondpass.config import load
 from secondpass.errors import InputError, ModelLoadError
-from secondpass_evaluation import evaluate, make_suite, ranking_to_run, tune
+from secondpass_evaluation import HybridRetriever, evaluate, make_suite, ranking_to_run, tune
+from secondpass_evaluation.first_stages import CorpusRetriever
 from secondpass_evaluation.observations import Observations
 from tuning_suites import FIRST, LAST, suite_of
 
@@ -51,7 +53,7 @@ def test_the_adopted_configuration_does_what_was_measured(adopted):
     assert mean == pytest.approx(trial.mean)
     # Of equally good variants the simplest: one depth, no blend.
     assert "blend" not in trial.config
-    assert trial.config["depth"] == 6
+    assert trial.config["depth"] == 20
 
 
 def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
@@ -116,6 +118,39 @@ def test_what_cannot_be_tried_says_why(rerankers, name, reason):
     assert reason in tuning[name].reason
 
 
+WORDS = make_suite(
+    "words",
+    {f"q{i}": f"word{i}" for i in range(30)},
+    {f"q{i}": {f"d{i}": 1} for i in range(30)},
+    corpus=[Candidate(f"here is word{i}", f"d{i}") for i in range(30)],
+)
+
+
+class NoDirections:
+    """An embedder with the same vector for each text, so that its searches are bad."""
+
+    def embed(self, texts):
+        return np.ones((len(texts), 1))
+
+
+@pytest.mark.parametrize(("behind", "better"), [("vector", "lexical"), ("lexical", None)])
+def test_a_better_search_of_the_same_retriever_is_found(behind, better):
+    retriever = HybridRetriever(WORDS.corpus, NoDirections())
+    tuning = tune(WORDS, "lexical", retriever=retriever, behind=behind)
+    found = tuning.better_search
+    assert (None if found is None else found.name) == better
+
+
+def test_no_corpus_is_encoded_for_another_search(monkeypatch):
+    modes = []
+    prepare = CorpusRetriever.prepare
+    monkeypatch.setattr(
+        CorpusRetriever, "prepare", lambda self, mode: (modes.append(mode), prepare(self, mode))
+    )
+    tune(WORDS, "lexical", behind="lexical")
+    assert {*modes} == {"lexical"}
+
+
 def test_a_method_replaced_by_its_fallback_is_not_tried(tmp_path):
     method = {"type": "cross_encoder", "model": str(tmp_path / "missing")}
     tuning = tune(LAST, {"mine": {"method": method, "fallback": ["lexical"]}})
@@ -154,7 +189,7 @@ def test_rankings_that_failed_are_told(monkeypatch):
         return found
 
     monkeypatch.setattr(Observations, "rankings", partly)
-    (note,) = tune(LAST, "lexical", depths=[6]).notes
+    note, _ = tune(LAST, "lexical", depths=[6]).notes
     assert (
         note == "lexical: of 30 rankings, not all were ok (2 degraded); the figures include these"
     )
