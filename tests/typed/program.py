@@ -217,7 +217,6 @@ if TYPE_CHECKING:  # names that only an error knows are wrong for type checkers,
     preset.rank(QUERY, TEXTS)  # type: ignore[attr-defined]
     _ = ranking.results, ranking[0].doc_id  # type: ignore[attr-defined]
     _ = ranking[0]["text"]  # type: ignore[index]
-    preset.rerank(QUERY, TEXTS, 5)  # type: ignore[arg-type]
 
 
 async def calls() -> tuple[Ranking, list[bool]]:
