@@ -36,7 +36,7 @@ from secondpass.cli.options import (
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream, report_unexplained
-from secondpass.cli.rerank_input import RerankInput, read_context, request_of
+from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, not_reranked, summary
@@ -46,8 +46,6 @@ from secondpass.types import Progress
 
 _NOTED_IDS, _LONGEST_NOTED = 1_000, 50
 """Ids of the input among which a similar one is looked for, and their characters at most."""
-_BATCH_SIZE = 32_000_000
-"""Bytes of input after which a batch ends; it bounds the memory."""
 
 
 @grouped
@@ -79,7 +77,7 @@ def rerank(
     tag: Annotated[
         str, typer.Option(help="Name of the run: the last field of each line of TREC output.")
     ] = "secondpass",
-    batch: Batch = 64,
+    batch: Batch = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 1 if a ranking has another status than ok."),
@@ -133,6 +131,7 @@ def rerank(
     reranker = load_for(config_values, dry_run=dry_run)
     options = defaults.read(lambda: reranker)
     context, context_hash = read_context(defaults.context)
+    batch = batch or default_batch(reranker)
     if dry_run:
         with progress_bars(quiet) as progress, ExitStack() as stack:
             requests = source.requests(stack, reranker, progress)
@@ -173,7 +172,7 @@ def rerank(
         progress = stack.enter_context(progress_bars(quiet or to_terminal))
         requests = source.requests(stack, reranker, progress)
         unexplained, some_ids = set(explain or ()), dict[str, None]()
-        windows = batches(_without_ids_of(requests, unexplained, some_ids), batch, _BATCH_SIZE)
+        windows = batches(_without_ids_of(requests, unexplained, some_ids), batch)
 
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
             call_options = [{**options, **item.options} for item in window]
