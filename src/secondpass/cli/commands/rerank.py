@@ -35,7 +35,13 @@ from secondpass.cli.options import (
     monitored,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import Format, Formatter, Stream, report_unexplained
+from secondpass.cli.rankings import (
+    Format,
+    Formatter,
+    Stream,
+    chosen_format,
+    report_unexplained,
+)
 from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
@@ -119,10 +125,11 @@ def rerank(
         {
             "--resume: needs --output": resume and output is None,
             "--resume, --force: give one of them": resume and force,
-            "--json, --format: give one of them": json_lines and form not in {None, Format.jsonl},
             "--dry-run, --resume: give one of them": dry_run and resume,
         }
     )
+    to_terminal = output is None and on_terminal(sys.stdout)
+    form = chosen_format(form, Format.jsonl, as_json=json_lines, to_terminal=to_terminal)
     # A pipe or a device can neither be continued nor overwritten.
     resumable = output if output and (not output.exists() or output.is_file()) else None
     if resumable is not None:
@@ -137,10 +144,8 @@ def rerank(
             requests = source.requests(stack, reranker, progress)
             asked = ((request_of(it, context), {**options, **it.options}) for it in requests)
             estimate = estimated(reranker, asked)
-        print_estimate(estimate, as_json=json_lines)
+        print_estimate(estimate, as_json=json_lines or not on_terminal(sys.stdout))
         return
-    to_terminal = output is None and on_terminal(sys.stdout)
-    form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
     formatter = Formatter(
         form,
         text=text,
