@@ -1,6 +1,7 @@
 """What is often passed by mistake: the message says what to write."""
 
 import asyncio
+import inspect
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,8 +9,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from secondpass import Reranker, SecondPassError, fuse
+from secondpass import Candidate, Request, Reranker, SecondPassError, config, fuse
+from secondpass.extend import Completion, Judgement
 from secondpass.limits import Prices
+from secondpass.settings.arguments import explained
+from secondpass_evaluation import compare
 
 RERANKER = Reranker("lexical")
 TEXTS = ["A cat sleeps.", "An owl hunts."]
@@ -189,6 +193,75 @@ CALLS = [
     (lambda: Reranker("cross_encoder", "BAAI/m"), "takes only method by position; name the others"),
     (lambda: Reranker.from_preset({}), "give the name of a preset, not a dict; use Reranker.from_"),
     (lambda: Reranker.from_preset(Path("a.yaml")), "; use Reranker.from_config(…)"),
+    (
+        lambda: Reranker.from_config(preset="embedded"),
+        "Reranker.from_config() got an unexpected keyword argument 'preset'; use Reranker.from_pre",
+    ),
+    (lambda: Reranker.from_config({}, depth=3), "; write {'depth': …} in the configuration"),
+    (lambda: Reranker.from_config({}, top_n=3), "; write {'top_k': …} in the configuration"),
+    (lambda: Reranker.from_config({}, zzz=3), "'zzz'; known are: blend, cache, "),
+    (
+        lambda: Reranker.from_config({}, verbose=True),
+        "'verbose'; leave it out; the result has a report",
+    ),
+    (
+        lambda: Reranker.from_config({}, 3),
+        "from_config takes only config by position; write further settings into the configuration",
+    ),
+    (lambda: config.load(path="a.yaml"), "load() got an unexpected keyword argument 'path'; did y"),
+    (
+        lambda: Reranker.from_preset("embedded", {"depth": 3}),
+        "from_preset takes only name by position; write ** before the mapping of settings",
+    ),
+    (lambda: Reranker.from_preset("embedded", 3), "by position; name the settings"),
+    (lambda: config.preset("embedded", {"depth": 3}), "; write ** before the mapping of settings"),
+    (
+        lambda: RERANKER.changed({"depth": 3}),
+        "Reranker.changed takes no argument by position; write ** before the mapping of settings",
+    ),
+    (
+        lambda: fuse(TEXTS, TEXTS),
+        "fuse takes only lists by position; give the lists by name: fuse({'words': …, 'vectors'",
+    ),
+    (lambda: fuse(words=TEXTS, vectors=TEXTS), "'words'; give the lists by name: fuse({'words'"),
+    (lambda: fuse({"words": TEXTS}, k=60), "'k'; did you mean 'rrf_k'?"),
+    (lambda: fuse({"words": TEXTS}, weight={}), "'weight'; did you mean 'weights'?"),
+    (lambda: fuse({"words": TEXTS}, top_n=2), "'top_n'; it returns all: fuse(…)[:k]"),
+    (
+        lambda: Candidate(content="An owl."),
+        "Candidate() got an unexpected keyword argument 'content'; did you mean 'text'?",
+    ),
+    (lambda: Candidate(page_content="An owl."), "did you mean 'text'?"),
+    (lambda: Candidate(document="An owl."), "did you mean 'text'?"),
+    (lambda: Candidate("An owl.", meta={}), "did you mean 'metadata'?"),
+    (lambda: Candidate("An owl.", doc_id=1), "did you mean 'id'?"),
+    (lambda: Candidate("An owl.", title="Owls"), "metadata: Candidate(text, metadata={…})"),
+    (Candidate, "missing 1 required positional argument: 'text'"),
+    (lambda: Request("owl", documents=TEXTS), "'documents'; did you mean 'candidates'?"),
+    (
+        lambda: Completion(content="yes"),
+        "Completion() got an unexpected keyword argument 'conte",
+    ),
+    (lambda: Judgement(score=[]), "'score'; did you mean 'scores'?"),
+    (lambda: RERANKER.plan(docs=TEXTS), "did you mean 'candidates'? Coming from another package"),
+    (
+        lambda: RERANKER.plan(TEXTS, top_k=3),
+        "it is a setting of the reranker: use reranker.changed",
+    ),
+    (lambda: RERANKER.plan(TEXTS, deadline=3), "Reranker(limits={'deadline': …})"),
+    (lambda: RERANKER.plan(TEXTS, "owl"), "plan takes only candidates by position; name the other"),
+    (lambda: RERANKER.candidates_needed(top_n=3), "'top_n'; did you mean 'top_k'?"),
+    (lambda: RERANKER.store(documents=TEXTS), "'documents'; did you mean 'passages'?"),
+    (lambda: RERANKER.forget(TEXTS, batch_size=3), "Reranker({'type': 'cross_encoder', 'batch_siz"),
+    (lambda: RANKING.explain(index=0), "'index'; did you mean 'position'?"),
+    (lambda: RANKING.pack(max_tokens=9), "'max_tokens'; did you mean 'tokens'?"),
+    (lambda: RANKING.pack(9, tokenizer=str.split), "'tokenizer'; did you mean 'count'?"),
+    (
+        lambda: RANKING.to_dict(True),
+        "takes no argument by position; name the others, as in",
+    ),
+    (lambda: RANKING.to_pandas(with_text=True), "'with_text'; did you mean 'text'?"),
+    (lambda: compare("lexical", suite=None, measure=["P@1"]), "did you mean 'measures'?"),
 ]
 
 
@@ -259,6 +332,34 @@ def test_a_query_without_a_visible_character(method, query):
 def test_the_wrong_argument(call, part):
     with pytest.raises((SecondPassError, TypeError), match=re.escape(part)):
         call()
+
+
+def test_the_code_of_a_hint_about_lists():
+    with pytest.raises(TypeError) as caught:
+        fuse(TEXTS, TEXTS)
+    (code,) = re.findall(r"fuse\(\{.*\}\)", str(caught.value))
+    fused = eval(code.replace("…", "texts"), {"fuse": fuse, "texts": TEXTS})
+    assert [candidate.text for candidate in fused] == TEXTS
+
+
+@explained()
+def failing(text):
+    raise TypeError(text)
+
+
+@explained()
+async def failing_later(text):
+    raise TypeError(text)
+
+
+def test_an_error_of_the_function_itself_is_not_changed():
+    with pytest.raises(TypeError, match=r"^an owl$"):
+        failing("an owl")
+    with pytest.raises(TypeError, match=r"^an owl$"):
+        asyncio.run(failing_later("an owl"))
+    with pytest.raises(TypeError, match=r"got an .* 'txt'; did you mean 'text'\?"):
+        asyncio.run(failing_later(txt="an owl"))
+    assert inspect.iscoroutinefunction(failing_later)
 
 
 def test_what_iterates_like_a_list_is_taken():

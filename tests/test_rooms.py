@@ -122,6 +122,7 @@ scorers.embedding.encoder: Encoder
 scorers.embedding.minilm: MiniLM
 settings: Variables changed configurable counted describe from_mapping suggestion variable
   variables
+settings.arguments: explained
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read

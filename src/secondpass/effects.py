@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from secondpass.errors import MethodError, unchangeable
 from secondpass.questions import Answer, Question, RawScores, Scorer, Service, Span, Windows
+from secondpass.settings.arguments import explained
 from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, Piece, ScoreKind
 
 R = TypeVar("R")
@@ -226,6 +227,7 @@ class Task:
     call: Call = field(default=Call(), repr=False, compare=False)
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Judgement:

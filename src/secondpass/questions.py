@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError, unchangeable
+from secondpass.settings.arguments import explained
 from secondpass.types import Issue, Piece
 
 R = TypeVar("R")
@@ -195,6 +196,7 @@ class Scorer(Protocol):
     def score_pairs(self, query: str, documents: list[str], /) -> Collection[float]: ...
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class ListScores:
@@ -286,6 +288,7 @@ class Prompt:
     words: tuple[str, ...] = ()
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Completion:

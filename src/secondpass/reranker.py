@@ -86,6 +86,7 @@ from secondpass.settings import (
     to_mapping,
     use_key_hint,
 )
+from secondpass.settings.arguments import explained
 from secondpass.types import CandidateLike, RequestLike, Stored
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ class Reranker:
         return f"{option}use reranker.changed({name}=…)"
 
     @classmethod
+    @explained()
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Self:
         """Create a reranker from a mapping or the path of a YAML file.
 
@@ -235,6 +237,7 @@ class Reranker:
         return load(cls, config)
 
     @classmethod
+    @explained()
     def from_preset(cls, name: str, **overrides: Unpack[RerankerSettings]) -> Self:
         """Create a reranker from a preset and settings of the constructor, which come first.
 
@@ -251,6 +254,7 @@ class Reranker:
 
         return cls.from_config(preset(name, **overrides))
 
+    @explained()
     def changed(self, **settings: Unpack[ChangeableSettings]) -> Self:
         """Return a reranker with other settings and the same methods.
 
@@ -439,6 +443,7 @@ class Reranker:
         settings = self._settings(options, REQUESTS)
         return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
+    @explained()
     def plan(
         self,
         candidates: int | Iterable[CandidateLike],
@@ -508,6 +513,7 @@ class Reranker:
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
         return merged(uses)
 
+    @explained()
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
     ) -> int | None:
@@ -523,6 +529,7 @@ class Reranker:
             return settings.depth and max(settings.depth, settings.top_k or 0)
         return settings.top_k * self.candidate_multiplier
 
+    @explained()
     def store(self, passages: Iterable[CandidateLike]) -> Stored:
         """Encode passages ahead, and keep them in the ``store`` of each method that has one.
 
@@ -543,6 +550,7 @@ class Reranker:
         counts = [scorer.store_passages(texts) for scorer, texts in self._stored_texts(passages)]
         return Stored(sum(known for known, _ in counts), sum(encoded for _, encoded in counts))
 
+    @explained()
     def forget(self, passages: Iterable[CandidateLike]) -> None:
         """Delete passages from the ``store`` of each method that has one.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from secondpass.errors import unchangeable
+from secondpass.settings.arguments import explained
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -59,6 +60,7 @@ def no_progress(_name: str, _done: int, _total: int | None) -> None:
     """Ignore progress."""
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -443,6 +445,7 @@ metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, t
 ``node_id``, and the metadata ``metadata`` or ``meta``, or else its other attributes."""
 
 
+@explained()
 class Request(NamedTuple):
     """One request of ``rerank_many``, or a tuple of its values.
 

@@ -39,6 +39,7 @@ from secondpass.monitoring import (
     design_effect,
 )
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import holm
 
@@ -319,6 +320,7 @@ class Drift:
         return {**record, "alarms": len(self.alarms), "notes": list(self.notes)}
 
 
+@explained()
 def drift(
     before: Days,
     after: Days,

@@ -11,6 +11,7 @@ from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Ranking(Sequence[Ranked]):
 
             raise unknown_attribute(self, name, _PARTS)
 
+    @explained()
     def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
         """Explain the rank of a candidate, by id (the best of several) or by input position.
 
@@ -100,6 +102,7 @@ class Ranking(Sequence[Ranked]):
 
         return explain(self.items, self.report, self.trace, id, position)
 
+    @explained()
     def pack(
         self,
         tokens: int,
@@ -149,6 +152,7 @@ class Ranking(Sequence[Ranked]):
             numbered=numbered,
         )
 
+    @explained()
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return plain values; with ``text`` also the query, texts and metadata."""
         record: dict[str, Any] = {"query": self.query} if text else {}
@@ -156,6 +160,7 @@ class Ranking(Sequence[Ranked]):
         record["report"] = self.report.to_dict()
         return record
 
+    @explained()
     def to_pandas(self, *, text: bool = False) -> Any:
         """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
         columns = [*_COLUMNS, "text"] if text else _COLUMNS

@@ -25,6 +25,7 @@ from secondpass.settings import (
     suggestion,
     yaml_text,
 )
+from secondpass.settings.arguments import explained
 from secondpass.settings.keys import literal_keys, with_read_keys
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
 from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
@@ -65,6 +66,7 @@ def presets() -> dict[str, str]:
     return {name: preset_purpose(name) for name in registry.preset_names()}
 
 
+@explained()
 def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """The configuration of a preset, with ``overrides`` merged in.
 

@@ -99,6 +99,12 @@ def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) 
     return did_you_mean(word, known) or listed
 
 
+def too_many_by_position(call: str, names: Sequence[str]) -> str:
+    """What a function takes by position, where it was passed more."""
+    listed = f"only {', '.join(names)} by position" if names else "no argument by position"
+    return f"{call} takes {listed}"
+
+
 _THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
 """Methods of rerankers of other packages."""
 
