@@ -110,10 +110,23 @@ class AsyncMethod(WrongMethod):
         return []
 
 
+class Predicts:
+    """As a CrossEncoder of sentence-transformers."""
+
+    def predict(self, pairs):
+        return [float(len(text)) for _, text in pairs]
+
+
+class Callable:
+    def __call__(self, query, documents):
+        return [1.0 for _ in documents]
+
+
 def two_arguments(query, documents):
     return documents
 
 
+PREDICTED = "model.predict([(query, text) for text in documents])"
 METHOD_OF_PRESET = "a method: write that of the preset, {'type': 'cross_encoder', 'model': 'cross-"
 ENDPOINT = {"type": "endpoint", "api": "tei", "base_url": "http://127.0.0.1:9"}
 OTHER_PACKAGE = {"model": "m", "query": "owl", "documents": TEXTS, "top_n": 2}
@@ -145,7 +158,15 @@ CALLS = [
     (lambda: Reranker(AsyncMethod()), "write 'def judge', not 'async def'"),
     (lambda: Reranker(two_arguments), "put it into a class, as score_pairs(self, query, docum"),
     (lambda: Reranker(Path("a.yaml")), "if it is a file, use Reranker.from_config('a.yaml')"),
+    (lambda: Reranker(Callable()), "put it into a class, as score_pairs(self, query, docum"),
+    (lambda: Reranker(Predicts()), f"returns {PREDICTED}; coming from another package"),
+    (lambda: Reranker("lexical", fallback=[Predicts()]), f"returns {PREDICTED}; coming from"),
     (lambda: Reranker("lexical", fallback=["default"]), METHOD_OF_PRESET),
+    (lambda: Reranker("lexical", fallback=["Default"]), METHOD_OF_PRESET),
+    (
+        lambda: Reranker("lexical", fallback=["a.yaml"]),
+        "it has a whole reranker; a fallback or a stage is a method: write that of the file",
+    ),
     (lambda: Reranker("lexical", fallback=[{"preset": "default"}]), METHOD_OF_PRESET),
     (lambda: Reranker({"type": "cascade", "stages": ["default"]}), METHOD_OF_PRESET),
     (
@@ -340,6 +361,40 @@ def test_the_code_of_a_hint_about_lists():
     (code,) = re.findall(r"fuse\(\{.*\}\)", str(caught.value))
     fused = eval(code.replace("…", "texts"), {"fuse": fuse, "texts": TEXTS})
     assert [candidate.text for candidate in fused] == TEXTS
+
+
+def test_the_code_of_a_hint_about_pairs():
+    class Model:
+        def score_pairs(self, query, documents):
+            return eval(PREDICTED, {"model": Predicts(), "query": query, "documents": documents})
+
+    assert Reranker(Model()).rerank("owl", TEXTS).order == (0, 1)
+
+
+PARTS = {
+    "gpt-4o-mini": {"type": "graded", "llm": {"type": "openai", "model": "gpt-4o-mini"}},
+    "openai": {"type": "graded", "llm": {"type": "openai", "model": "…"}},
+    "BAAI/bge-reranker-base": {"type": "cross_encoder", "model": "BAAI/bge-reranker-base"},
+    "bge-reranker-base": {"type": "cross_encoder", "model": "BAAI/bge-reranker-base"},
+    "rerank-v3.5": {"type": "endpoint", "api": "cohere", "model": "rerank-v3.5"},
+    "rankgpt": {"type": "listwise", "llm": {"type": "openai", "model": "…"}},
+}
+"""What may be passed in place of a fallback or a stage, and the method that is meant."""
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_in_place_of_a_part(name):
+    for make in (
+        lambda part: Reranker("lexical", fallback=[part]),
+        lambda part: Reranker({"type": "cascade", "stages": ["lexical", part]}),
+    ):
+        with pytest.raises(SecondPassError) as caught:
+            make(name)
+        assert "Reranker(" not in str(caught.value)
+        (code,) = re.findall(r"write (.*)$", str(caught.value))
+        method = eval(code.replace("…", "'…'"))
+        assert method == PARTS[name]
+        make(method).close()
 
 
 @explained()
