@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from annotated_types import Ge
 
     from secondpass.asking.expected_use import Expected
-    from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
+    from secondpass.reranker_settings import ChangeableSettings, PresetName, RerankerSettings
 
 registry.add_built_in(KINDS)
 
@@ -238,7 +238,7 @@ class Reranker:
 
     @classmethod
     @explained()
-    def from_preset(cls, name: str, **overrides: Unpack[RerankerSettings]) -> Self:
+    def from_preset(cls, name: PresetName | str, **overrides: Unpack[RerankerSettings]) -> Self:
         """Create a reranker from a preset and settings of the constructor, which come first.
 
         A mapping is merged into that of the preset.

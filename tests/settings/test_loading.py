@@ -2,6 +2,7 @@
 
 import copy
 import json
+from typing import get_args
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
+from secondpass.reranker_settings import PresetName
 from secondpass.settings.overrides import Override
 
 FULL = {
@@ -407,6 +409,10 @@ def test_wrong_presets(described, message):
         with pytest.raises(ConfigurationError) as caught:
             load(described)
         assert str(caught.value).startswith(f"configuration: {message}")
+
+
+def test_editors_know_the_presets():
+    assert list(get_args(PresetName)) == config.preset_names()
 
 
 def test_presets_are_listed_with_their_purposes():
