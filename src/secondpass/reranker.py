@@ -42,6 +42,7 @@ from secondpass.asking.life_cycle import (
 )
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
+from secondpass.attributes import unknown_attribute
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
@@ -698,8 +699,6 @@ class Reranker:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name)
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable, unknown_attribute
 from secondpass.settings.arguments import explained
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
@@ -144,8 +144,6 @@ class Ranked:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             metadata = None if name == "metadata" else self.metadata
             raise unknown_attribute(self, name, metadata=metadata)
 
@@ -347,8 +345,6 @@ class Report:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name)
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
 from secondpass.settings.arguments import explained

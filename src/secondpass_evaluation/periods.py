@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.monitoring import (
     STATISTICS,
     DayCounts,

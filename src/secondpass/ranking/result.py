@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from secondpass.errors import MissingExtraError, SecondPassError, unchangeable
+from secondpass.attributes import unchangeable, unknown_attribute
+from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
@@ -87,8 +88,6 @@ class Ranking(Sequence[Ranked]):
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name, _PARTS)
 
     @explained()
