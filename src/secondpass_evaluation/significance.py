@@ -62,6 +62,12 @@ class Difference:
         """Whether there are at least :func:`fewest_queries` queries."""
         return self.queries >= fewest_queries(self.confidence)
 
+    @property
+    def is_significant(self) -> bool:
+        """Whether ``corrected_p`` is below 1 - ``confidence``, on enough queries."""
+        p = self.corrected_p
+        return self.enough_queries and p is not None and p < 1 - self.confidence
+
     def __repr__(self) -> str:
         parts = [f"{self.measure} {self.mean:+.4f}"]
         if self.low is not None and self.high is not None:
