@@ -9,11 +9,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from secondpass import Candidate, Request, Reranker, SecondPassError, config, fuse
+import secondpass
+from secondpass import Candidate, Ranking, Request, Reranker, SecondPassError, config, fuse
 from secondpass.extend import Completion, Judgement
 from secondpass.limits import Prices
 from secondpass.settings.arguments import explained
-from secondpass_evaluation import compare
+from secondpass_evaluation import HybridRetriever, compare
+from secondpass_server.mcp.tools import create_server
 
 RERANKER = Reranker("lexical")
 TEXTS = ["A cat sleeps.", "An owl hunts."]
@@ -282,6 +284,8 @@ CALLS = [
         "takes no argument by position; name the others, as in",
     ),
     (lambda: RANKING.to_pandas(with_text=True), "'with_text'; did you mean 'text'?"),
+    (lambda: HybridRetriever.retrieve(None, "owl", top_k=5), "'top_k'; did you mean 'k'?"),
+    (lambda: create_server(reranker=RERANKER), "'reranker'; did you mean 'rerankers'?"),
     (lambda: compare("lexical", suite=None, measure=["P@1"]), "did you mean 'measures'?"),
 ]
 
@@ -353,6 +357,44 @@ def test_a_query_without_a_visible_character(method, query):
 def test_the_wrong_argument(call, part):
     with pytest.raises((SecondPassError, TypeError), match=re.escape(part)):
         call()
+
+
+WITH_OPTIONS = {"rerank", "arerank", "astream", "rerank_many", "arerank_many", "expected_use"}
+"""Calls whose options say what to write."""
+
+
+def arguments_of(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [each for each in parameters if each.name not in {"self", "cls", "_cls"}]
+
+
+def public_functions():
+    """The functions that `secondpass` exports, and methods of its classes, with arguments."""
+    functions = {name: getattr(secondpass, name) for name in secondpass.__all__}
+    for cls in (Reranker, Ranking):
+        for name in {*vars(cls)} - WITH_OPTIONS:
+            functions[f"{cls.__name__}.{name}"] = getattr(cls, name)
+    for name, function in sorted(functions.items()):
+        is_public = inspect.isroutine(function) and not name.rpartition(".")[2].startswith("_")
+        if is_public and arguments_of(function):
+            yield name, function
+
+
+PUBLIC = dict(public_functions())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_says_what_to_write(name):
+    function = PUBLIC[name]
+    arguments = arguments_of(function)
+    if any(each.kind is each.VAR_KEYWORD for each in arguments):
+        with pytest.raises(TypeError, match="by position; name the settings"):
+            function(*[None] * 9)
+        return
+    unknown = f"{arguments[0].name}s"
+    of_instance = [None] * ("self" in inspect.signature(function).parameters)
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'; did you mean"):
+        function(*of_instance, **{unknown: None})
 
 
 def test_the_code_of_a_hint_about_lists():

@@ -584,6 +584,7 @@ class Reranker:
     def _orderings(self) -> list[Ordering | None]:
         return [self.order, *(self.orders or {}).values()]
 
+    @explained()
     @contextmanager
     def storing_answers(self, cache: ResponseCache) -> Iterator[Self]:
         """A reranker that stores answers in a cache outside of the configuration.

@@ -52,6 +52,10 @@ def test_a_ranker_without_a_store():
     [
         (lambda: SecondPassStorer("lexical"), "ranker: give a SecondPassRanker, not 'lexical'"),
         (lambda: SecondPassStorer(reranker=None), "'reranker'; did you mean 'ranker'?"),
+        (
+            lambda: SecondPassStorer(SecondPassRanker("lexical")).run(nodes=[]),
+            "'nodes'; did you mean 'documents'?",
+        ),
     ],
 )
 def test_what_is_no_ranker(make, message):

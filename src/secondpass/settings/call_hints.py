@@ -23,7 +23,7 @@ _ALIKE = (
     frozenset({"position", "index", "pos"}),
     frozenset({"tokens", "max_tokens", "budget"}),
     frozenset({"count", "tokenizer", "token_counter"}),
-    frozenset({"ranker", "reranker", "rerank"}),
+    frozenset({"ranker", "reranker", "rerank", "rerankers"}),
     frozenset({"config", "path", "file", "configuration"}),
     frozenset({"chat_generator", "generator", "llm"}),
 )
@@ -74,7 +74,7 @@ def of_keyword(call: str) -> Callable[[str, Collection[str]], str]:
         if same := of_argument(name, known):
             return same
         if call in _OF_CONFIGURATIONS:
-            return _in_configuration(name)
+            return _in_configuration(name, known)
         otherwise = f"; {own[_ELSE]}" if _ELSE in own else suggestion(name, [*known])
         return did_you_mean(name, [*known]) or otherwise
 
@@ -84,7 +84,7 @@ def of_keyword(call: str) -> Callable[[str, Collection[str]], str]:
 def of_argument(name: str, known: Collection[str]) -> str:
     """``; did you mean …?`` if a keyword stands for one of the known arguments; else empty."""
     setting = PATHS.get(synonym(name))
-    same = (one for one in known if setting is not None and PATHS.get(one) == setting)
+    same = (one for one in known if setting is not None and PATHS.get(synonym(one)) == setting)
     meant = _alike(name, known) or next(same, "")
     return f"; did you mean {meant!r}?" if meant else ""
 
@@ -105,12 +105,12 @@ def _alike(name: str, known: Collection[str]) -> str:
     return next((one for group in groups for one in known if one in group), "")
 
 
-def _in_configuration(name: str) -> str:
+def _in_configuration(name: str, known: Collection[str]) -> str:
     """``; …`` for a setting that was passed beside the configuration in which it belongs."""
     settings = [*parameters_of(registry.reranker()[0])]
     what = configured(name, settings)
     if what is None:
-        return suggestion(name, settings, leads_to_page=True)
+        return did_you_mean(name, [*known]) or suggestion(name, settings, leads_to_page=True)
     return f"; {what if isinstance(what, str) else f'write {in_words(what)} in the configuration'}"
 
 

@@ -389,6 +389,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         items = self._settings(top_k)["top_k"]
         return self._reranker.candidates_needed(items, depth=self.depth)
 
+    @_explained
     def store(self, nodes: Sequence[NodeWithScore]) -> Stored:
         """Encode nodes ahead, and keep them in the ``store`` of the method.
 

@@ -54,6 +54,7 @@ class SecondPassStorer:
         self.ranker = ranker
 
     @component.output_types(documents=list[Document], stored=dict[str, int])
+    @explained()
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """Store documents. Those that are stored already are not encoded again.
 
