@@ -76,11 +76,12 @@ cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail 
   write
 cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens total_record
   use_record
-cli.options: AsJson Batch DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
+cli.options: AsJson DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
   monitored new_folder note_new_stores overridden parse_order with_depth
 cli.progress: progress_bars
-cli.rankings: EXPLANATION_INDENT explained left_out_lines order_lines report_unexplained
+cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_below
+  report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
 concurrency.lazy: Lazy public_names require

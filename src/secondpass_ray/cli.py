@@ -9,7 +9,6 @@ import typer
 
 from secondpass.cli.console import ERROR, check_usage, fail, info, warn
 from secondpass.cli.options import (
-    Batch,
     Quiet,
     RankingOptions,
     RerankerOptions,
@@ -107,7 +106,10 @@ def job(
             min=1, metavar="ROWS", help="Number of rows that are written, or retried, together."
         ),
     ] = None,
-    batch: Batch = 64,
+    batch: Annotated[
+        int,
+        typer.Option(min=1, help="Number of queries that a worker ranks at the same time."),
+    ] = 64,
     quiet: Quiet = False,
 ) -> None:
     """Rerank many requests with Ray, on one machine or on a cluster.

@@ -9,6 +9,9 @@ import pytest
 
 from command_calls import SCRIPT, process, python, started
 from command_requests import LEXICAL, json_lines, requests
+from secondpass import Issue, Ranking, Report
+from secondpass.cli.running import _log_warnings
+from secondpass.ranking.diagnostics import log_issues
 
 
 def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
@@ -234,3 +237,16 @@ def test_help_is_a_command_too(secondpass, words):
     assert (asked.code, asked.out) == (0, expected.out)
     if words[:1] == ["config"]:
         assert secondpass("config", "help", *words[1:]).out == expected.out
+
+
+def test_a_warning_is_shown_once_for_each_cause(capsys):
+    def failed(code, *positions):
+        issue = Issue(code, "no answer", positions)
+        return Ranking("q", (), Report("unchanged", issues=(issue,), left_out={"tail": (0, 1, 2)}))
+
+    with _log_warnings():
+        log_issues([failed("a", 1), failed("a", 1, 2), failed("b", 1, 2)], "warning")
+    assert capsys.readouterr().err == (
+        "warning: reranking is unchanged: a (1 of 3 candidates): no answer\n"
+        "warning: reranking is unchanged: b (2 of 3 candidates): no answer\n"
+    )

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from fakes import Answering, Judging, Model, always, raising, shown_in
-from secondpass import Issue, Report, Reranker, RerankError
+from secondpass import Issue, Ranking, Report, Reranker, RerankError
 from secondpass.errors import LLMError, MethodError
 from secondpass.ranking.diagnostics import log_issues, without_folders
 
@@ -72,8 +72,25 @@ LEVELS = [
 @pytest.mark.parametrize(("status", "codes", "levels"), [row[:3] for row in LEVELS])
 def test_issues_are_logged_at_the_level_or_at_debug(status, codes, levels, caplog):
     caplog.set_level(logging.DEBUG, "secondpass")
-    log_issues([Report(status, issues=tuple(Issue(code, "words") for code in codes))], "error")
+    report = Report(status, issues=tuple(Issue(code, "words") for code in codes))
+    log_issues([Ranking("q", (), report)], "error")
     assert [record.levelname for record in caplog.records] == levels
+
+
+def test_a_record_says_how_many_candidates_an_issue_concerns(caplog):
+    issues = Issue("judged", "too long", (1, 3)), Issue("no_time", "it began too late")
+    reports = [
+        Report("partial", issues=issues, left_out={"top_k": (2, 3, 4)}),
+        Report("partial", issues=(Issue("judged", "too long", (0,)), issues[1])),
+    ]
+    items = Reranker("lexical").rerank("q", TEXTS).items
+    log_issues([Ranking("q", items, report) for report in reports], "error")
+    assert caplog.messages == [
+        "reranking is partial: judged (2 of 5 candidates): too long; no_time: it began too late",
+        "reranking is partial: judged (1 of 2 candidates): too long; no_time: it began too late",
+    ]
+    (cause,) = {record.cause for record in caplog.records}
+    assert cause == "partial; judged: too long; no_time: it began too late"
 
 
 def rerank(settings, mode, **more):

@@ -105,7 +105,7 @@ def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
         results = run(batch)
-        log_issues((ranking.report for ranking in results), log_level)
+        log_issues(results, log_level)
         rankings += results
     return rankings
 
@@ -118,7 +118,7 @@ async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Rank
     rankings: list[Ranking] = []
     while batch := list(islice(passes, _SIDE_BY_SIDE)):
         results = await arun(batch)
-        log_issues((ranking.report for ranking in results), log_level)
+        log_issues(results, log_level)
         rankings += results
     return rankings
 

@@ -64,6 +64,11 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
             yield from getattr(method, "language_models", [None])
 
 
+def asks_service(method: Method) -> bool:
+    """Whether a method asks a service, or does not state its services."""
+    return any(True for _ in services([method]))
+
+
 def has_storable(methods: Iterable[Method]) -> bool:
     """Whether a method asks a service whose answers may be stored."""
     return any(map(is_storable, services(methods)))

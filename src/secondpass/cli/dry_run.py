@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from secondpass.asking.expected_use import Expected, merged, total
 from secondpass.cli.console import (
     info,
-    on_terminal,
     one_line,
     print_json,
     result_console,
@@ -53,7 +51,7 @@ def estimated(
 def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
     """Print the estimated calls, tokens and cost; no progress bar may be on screen."""
     queries, candidates, uses = estimate.queries, estimate.candidates, estimate.uses
-    if as_json or not on_terminal(sys.stdout):
+    if as_json:
         print_json(
             {"dry_run": True, "queries": queries, "candidates": candidates, **use_record(uses)}
         )

@@ -107,7 +107,14 @@ WithText = Annotated[
     bool, typer.Option("--text/--no-text", help="Include texts and metadata in the output.")
 ]
 Timings = Annotated[bool, typer.Option("--timings", help="Include durations in the output.")]
-Batch = Annotated[int, typer.Option(min=1, help="Number of queries to rank at the same time.")]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of queries to rank at the same time. Default: 8 with a local method, 64 with "
+        "one that asks a service.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars and no summary.")]
 Explain = Annotated[
     list[str] | None,

@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from rich.text import Text
 
 from secondpass.cli.console import (
     USAGE_ERROR,
+    check_usage,
     excerpt,
     fail,
     file_console,
@@ -44,9 +46,29 @@ EXPLANATION_INDENT = 13
 
 
 class Format(StrEnum):
+    """Formats of the rankings of many queries."""
+
     jsonl = "jsonl"
     trec = "trec"
     table = "table"
+
+
+class ResultFormat(StrEnum):
+    """Formats of the results of one query."""
+
+    json = "json"
+    table = "table"
+
+
+F = TypeVar("F", Format, ResultFormat)
+
+
+def chosen_format(form: F | None, json_format: F, *, as_json: bool, to_terminal: bool) -> F:
+    """The format of ``--format`` or ``--json``; without them, a table for a terminal only."""
+    check_usage({"--json, --format: give one of them": as_json and form not in {None, json_format}})
+    if form is not None:
+        return form
+    return type(json_format)("table") if to_terminal and not as_json else json_format
 
 
 @dataclass(frozen=True)
@@ -139,7 +161,7 @@ class Formatter:
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
             is_asked = bool(request.options.get("top_k") or self.top_k)
-            for line in left_out_lines(ranking, except_top_k=is_asked):
+            for line in notes_below(ranking, except_top_k=is_asked):
                 print_text(console, line)
             for explanation in explained(ranking, self.explain):
                 print_text(console, f"\n{explanation}", indent=EXPLANATION_INDENT)
@@ -155,7 +177,12 @@ def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
     return explanations
 
 
-def left_out_lines(ranking: Ranking, *, except_top_k: bool) -> list[str]:
+def notes_below(ranking: Ranking, *, except_top_k: bool) -> list[str]:
+    """Lines below the table of a ranking: what decides its order, and what it lacks, and why."""
+    return [*_order_lines(ranking), *_left_out_lines(ranking, except_top_k)]
+
+
+def _left_out_lines(ranking: Ranking, except_top_k: bool) -> list[str]:
     """What the table of a ranking lacks, and why: a line for each reason."""
     report, lines = ranking.report, []
     total = len(ranking) + sum(map(len, report.left_out.values()))
@@ -171,7 +198,7 @@ def left_out_lines(ranking: Ranking, *, except_top_k: bool) -> list[str]:
     return lines
 
 
-def order_lines(ranking: Ranking) -> list[str]:
+def _order_lines(ranking: Ranking) -> list[str]:
     """A line where the rerank scores of a table do not give its order by the method."""
     order = ranking.trace.order_scores if ranking.trace else None
     pairs = [

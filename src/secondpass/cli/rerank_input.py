@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from secondpass.asking.life_cycle import asks_service
 from secondpass.cli.console import USAGE_ERROR, check_usage, fail, on_terminal, warn
 from secondpass.cli.options import RunOptions
 from secondpass.cli.resuming import answers_of, state_of
@@ -37,6 +38,12 @@ from secondpass.types import Progress, Request
 _EMPTY_QUERY = (
     "--query: is empty, perhaps an unset variable of the shell; a query in JSON lines may be empty"
 )
+
+_LOCAL_BATCH = 8
+"""Queries at a time by a local method: enough to fill its batches, and few, so that rankings come
+steadily."""
+_SERVICE_BATCH = 64
+"""Queries at a time by a method that asks a service: most of them wait for an answer."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,11 @@ def _open(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
 
 def _report_documents(progress: Progress, count: int) -> None:
     progress("Indexing the corpus", count, None)
+
+
+def default_batch(reranker: Reranker) -> int:
+    """Number of queries to rank at the same time."""
+    return _SERVICE_BATCH if asks_service(reranker.method) else _LOCAL_BATCH
 
 
 def request_of(item: InputRequest, context: Any) -> Request:

@@ -423,7 +423,7 @@ def _use_utf8() -> None:
 
 
 class _WarningHandler(logging.Handler):
-    """Prints each different message of the library once, up to a limit."""
+    """Prints a message of the library for each cause, up to a limit."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -431,9 +431,10 @@ class _WarningHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if message in self.seen or len(self.seen) > _MOST_WARNINGS:
+        cause = getattr(record, "cause", message)
+        if cause in self.seen or len(self.seen) > _MOST_WARNINGS:
             return
-        self.seen.add(message)
+        self.seen.add(cause)
         warn(message if len(self.seen) <= _MOST_WARNINGS else "further warnings are not shown")
 
 

@@ -22,10 +22,15 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from threading import current_thread, main_thread
+from typing import TYPE_CHECKING
 
 from secondpass.concurrency.workers import uninterrupted
 from secondpass.errors import printable
-from secondpass.types import Report
+from secondpass.settings import counted
+from secondpass.types import Issue
+
+if TYPE_CHECKING:
+    from secondpass.ranking.result import Ranking
 
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
 _traceback_logger = logging.getLogger("secondpass.diagnostics")
@@ -63,17 +68,22 @@ def use_logger(name: str) -> Iterator[None]:
         _logger_name.reset(token)
 
 
-def log(level: str, message: str, *values: object) -> None:
-    """Log a message at a level given by its name in lower case, in one line."""
+def log(level: str, message: str, *values: object, cause: str | None = None) -> None:
+    """Log a message at a level given by its name in lower case, in one line.
+
+    ``cause``, an attribute of the record, is the same for messages that differ in numbers only.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
     shown = [value if isinstance(value, int) else printable(str(value)) for value in values]
     name = _logger_name.get()
-    _emit(lambda: logging.getLogger(name).log(number, message, *shown))
+    extra = None if cause is None else {"cause": printable(cause)}
+    _emit(lambda: logging.getLogger(name).log(number, message, *shown, extra=extra))
 
 
-def log_issues(reports: Iterable[Report], level: str) -> None:
-    """Log the issues of each report in one record; at DEBUG if none needs attention."""
-    for report in reports:
+def log_issues(rankings: Iterable[Ranking], level: str) -> None:
+    """Log the issues of each ranking in one record; at DEBUG if none needs attention."""
+    for ranking in rankings:
+        report = ranking.report
         if not report.issues:
             continue
         skipped = _INPUT_ISSUES | _logged
@@ -81,8 +91,18 @@ def log_issues(reports: Iterable[Report], level: str) -> None:
         _logged.update(_ONCE & {issue.code for issue in issues})
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
-            summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-            log("debug" if recovered else level, "reranking is %s: %s", report.status_text, summary)
+            total = len(ranking) + sum(map(len, report.left_out.values()))
+            summary = "; ".join(_described(issue, total) for issue in issues)
+            cause = "; ".join([report.status_text, *(f"{it.code}: {it.message}" for it in issues)])
+            message = "reranking is %s: %s", report.status_text, summary
+            log("debug" if recovered else level, *message, cause=cause)
+
+
+def _described(issue: Issue, total: int) -> str:
+    """An issue, with how many candidates it concerns, unless it concerns the ranking as a whole."""
+    count = len(issue.positions)
+    concerned = f" ({count:,} of {counted(total, 'candidate')})" if count else ""
+    return f"{issue.code}{concerned}: {issue.message}"
 
 
 def log_exception(error: BaseException, source: str) -> None:

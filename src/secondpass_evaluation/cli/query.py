@@ -48,9 +48,10 @@ from secondpass.cli.options import (
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import (
     EXPLANATION_INDENT,
+    ResultFormat,
+    chosen_format,
     explained,
-    left_out_lines,
-    order_lines,
+    notes_below,
     report_unexplained,
 )
 from secondpass.cli.tables import FittedTable
@@ -135,14 +136,21 @@ def query(
     stale_ok: StaleOk = False,
     dry_run: DryRun = False,
     monitor: MonitorFolder = None,
+    form: Annotated[
+        ResultFormat | None,
+        typer.Option(
+            "--format", "-f", help="Output format. Default: table on a terminal, json in a pipe."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search documents, and rerank the results.
 
     For example: `secondpass query "How do I cancel?" --corpus docs/ --rerank --preset embedded`
 
-    On a terminal, the results are a table. In a pipe, and with `--json`, they are JSON. There,
-    `mode` is `vector`, `lexical` or `hybrid`, with `+rerank` appended if the results were reranked.
+    On a terminal, the results are a table. In a pipe, and with `--json` or `--format json`, they
+    are JSON. There, `mode` is `vector`, `lexical` or `hybrid`, with `+rerank` appended if the
+    results were reranked.
     """
     check_installed("secondpass query")
     text = argument if question is None else question
@@ -159,6 +167,10 @@ def query(
         }
     )
     question = text or ""
+    quiet = as_json or form is ResultFormat.json
+    to_terminal = on_terminal(sys.stdout)
+    form = chosen_format(form, ResultFormat.json, as_json=as_json, to_terminal=to_terminal)
+    as_json = form is ResultFormat.json
     mode = _mode(vector=vector, lexical=lexical)
     reranker = None
     options: dict[str, Any] = {"top_k": k}
@@ -176,7 +188,6 @@ def query(
     ):
         warn("options of the reranker have no effect without --rerank")
 
-    quiet, as_json = as_json, as_json or not on_terminal(sys.stdout)
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
     with progress_bars(quiet) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
@@ -228,7 +239,7 @@ def _print_results(
     if not as_json:
         _print_table(rows, explanations)
         if isinstance(results, Ranking):
-            for line in [*order_lines(results), *left_out_lines(results, except_top_k=True)]:
+            for line in notes_below(results, except_top_k=True):
                 print_text(result_console(), line)
             info(_summary(results.report))
         return

@@ -160,7 +160,7 @@ async def _ranked(
     try:
         return await reranker.arerank(request.query, request.texts, **options), True
     except RerankError as error:
-        log_issues([error.ranking.report], reranker.log_level)
+        log_issues([error.ranking], reranker.log_level)
         return error.ranking, False
     except Exception as error:
         # Such as an exception of an observer; its message may contain texts or keys.

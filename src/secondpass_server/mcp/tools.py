@@ -383,7 +383,7 @@ class _Tools:
         try:
             ranking = await reranker.arerank(query, candidates, **options)
         except RerankError as error:  # under `strict`; the report has the issues
-            log_issues([error.ranking.report], reranker.log_level)
+            log_issues([error.ranking], reranker.log_level)
             ranking = error.ranking
         except SecondPassError as error:
             raise ToolError(str(error)) from None

@@ -304,6 +304,8 @@ def test_a_stale_index_is_searched_on_request_only(index_of, secondpass, query, 
         ([*OWL, "--k", 0], 2, "--k"),
         ([*OWL, "--rerank-top-n", 0], 2, "--rerank-top-n"),
         ([*OWL, "--rrf-k", -1], 2, "--rrf-k"),
+        ([*OWL, "-f", "table", "--json"], 2, "--json, --format: give one of them"),
+        ([*OWL, "-f", "jsonl"], 2, "must be one of 'json', 'table', not 'jsonl'; did you mean"),
         ([*OWL, "--rrf-k", "inf"], 2, "--rrf-k: must be a finite number"),
         ([*OWL, "--lexical", "--vector"], 2, "--hybrid, --vector, --lexical: give one of them"),
     ],
@@ -332,6 +334,18 @@ def test_a_terminal_gets_a_table(index_of):
     assert "…" in shown
     assert json.loads(on_a_terminal(*"query owl --corpus index --lexical --json".split()))
     assert "No results." in on_a_terminal(*"query zebra --corpus index --lexical".split())
+
+
+def test_the_format_can_be_chosen(here, secondpass):
+    call = ("query", "owl", "--corpus", "words", *LEXICAL)
+    for options in (["-f", "json"], ["--format", "json", "--json"]):
+        shown = json.loads(on_a_terminal(*call, *options))
+        assert ids(shown) == ids(json.loads(secondpass(*call).out))
+    told = secondpass(*call, "--format", "table")
+    assert (told.code, told.out.split()[:3]) == (0, ["#", "was", "score"]), told.err
+    assert "status ok" in told.err
+    dry = secondpass(*call, "--format", "table", "--dry-run")
+    assert (dry.code, dry.out.split()[0]) == (0, "model"), dry.err
 
 
 @pytest.mark.parametrize("width", [60, 80, 130])
@@ -399,12 +413,20 @@ def test_the_table_says_that_another_score_decides_its_order(secondpass, tmp_pat
     monkeypatch.chdir(tmp_path)
     assert secondpass("example", "demo").code == 0
     assert secondpass("index", "demo/docs", "--into", "index").code == 0
-    call = ["query", "How do I cancel an order?", "--corpus", "index", "--rerank", "--preset"]
+    question = "How do I cancel an order?"
+    call = ["query", question, "--corpus", "index", "--rerank", "--preset"]
     line = "final uses the score in this list, which also depends on the other results"
     shown = {name: on_a_terminal(*call, name, columns=100) for name in ("embedded", "lexical")}
+    found = secondpass(*call, "lexical", "--json").out
+    found = "".join(f"{json.dumps(row)}\n" for row in json.loads(found)["results"])
+    call = ["rerank", "-q", question, "--format", "table", "--preset"]
+    for name in ("embedded", "lexical"):
+        shown[f"rerank {name}"] = secondpass(*call, name, stdin=found.encode()).out
     assert {name: line in table for name, table in shown.items()} == {
         "embedded": True,
         "lexical": False,
+        "rerank embedded": True,
+        "rerank lexical": False,
     }
 
 

@@ -27,7 +27,7 @@ from secondpass.cli.options import (
     load_for,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rerank_input import RerankInput, read_context, request_of
+from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.errors import MissingExtraError
 from secondpass.formats import to_json
 from secondpass.formats.requests import InputRequest, batches
@@ -35,9 +35,6 @@ from secondpass.formats.totals import not_reranked
 from secondpass.ranking.packed import Packed
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings import counted
-
-_BATCH_SIZE = 32_000_000
-"""Bytes of input after which a batch ends; it bounds the memory."""
 
 
 @grouped
@@ -71,7 +68,7 @@ def pack(
             "document where the text begins, such as `source_id split_idx_start`.",
         ),
     ] = None,
-    batch: Batch = 64,
+    batch: Batch = None,
     json_lines: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +96,7 @@ def pack(
         no_bars = quiet or as_text or on_terminal(sys.stdout)
         progress = stack.enter_context(progress_bars(no_bars))
         requests = source.requests(stack, reranker, progress)
-        for window in batches(requests, batch, _BATCH_SIZE):
+        for window in batches(requests, batch or default_batch(reranker)):
             asked = [request_of(item, context) for item in window]
             try:
                 rankings = rerank_grouped(

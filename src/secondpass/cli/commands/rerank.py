@@ -35,8 +35,14 @@ from secondpass.cli.options import (
     monitored,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import Format, Formatter, Stream, report_unexplained
-from secondpass.cli.rerank_input import RerankInput, read_context, request_of
+from secondpass.cli.rankings import (
+    Format,
+    Formatter,
+    Stream,
+    chosen_format,
+    report_unexplained,
+)
+from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, not_reranked, summary
@@ -46,8 +52,6 @@ from secondpass.types import Progress
 
 _NOTED_IDS, _LONGEST_NOTED = 1_000, 50
 """Ids of the input among which a similar one is looked for, and their characters at most."""
-_BATCH_SIZE = 32_000_000
-"""Bytes of input after which a batch ends; it bounds the memory."""
 
 
 @grouped
@@ -79,7 +83,7 @@ def rerank(
     tag: Annotated[
         str, typer.Option(help="Name of the run: the last field of each line of TREC output.")
     ] = "secondpass",
-    batch: Batch = 64,
+    batch: Batch = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 1 if a ranking has another status than ok."),
@@ -121,10 +125,11 @@ def rerank(
         {
             "--resume: needs --output": resume and output is None,
             "--resume, --force: give one of them": resume and force,
-            "--json, --format: give one of them": json_lines and form not in {None, Format.jsonl},
             "--dry-run, --resume: give one of them": dry_run and resume,
         }
     )
+    to_terminal = output is None and on_terminal(sys.stdout)
+    form = chosen_format(form, Format.jsonl, as_json=json_lines, to_terminal=to_terminal)
     # A pipe or a device can neither be continued nor overwritten.
     resumable = output if output and (not output.exists() or output.is_file()) else None
     if resumable is not None:
@@ -133,15 +138,14 @@ def rerank(
     reranker = load_for(config_values, dry_run=dry_run)
     options = defaults.read(lambda: reranker)
     context, context_hash = read_context(defaults.context)
+    batch = batch or default_batch(reranker)
     if dry_run:
         with progress_bars(quiet) as progress, ExitStack() as stack:
             requests = source.requests(stack, reranker, progress)
             asked = ((request_of(it, context), {**options, **it.options}) for it in requests)
             estimate = estimated(reranker, asked)
-        print_estimate(estimate, as_json=json_lines)
+        print_estimate(estimate, as_json=json_lines or not on_terminal(sys.stdout))
         return
-    to_terminal = output is None and on_terminal(sys.stdout)
-    form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
     formatter = Formatter(
         form,
         text=text,
@@ -173,7 +177,7 @@ def rerank(
         progress = stack.enter_context(progress_bars(quiet or to_terminal))
         requests = source.requests(stack, reranker, progress)
         unexplained, some_ids = set(explain or ()), dict[str, None]()
-        windows = batches(_without_ids_of(requests, unexplained, some_ids), batch, _BATCH_SIZE)
+        windows = batches(_without_ids_of(requests, unexplained, some_ids), batch)
 
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
             call_options = [{**options, **item.options} for item in window]
