@@ -1,6 +1,7 @@
 """What is often passed by mistake: the message says what to write."""
 
 import asyncio
+import inspect
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,8 +9,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from secondpass import Reranker, SecondPassError, fuse
+import secondpass
+from secondpass import Candidate, Ranking, Request, Reranker, SecondPassError, config, fuse
+from secondpass.extend import Completion, Judgement
 from secondpass.limits import Prices
+from secondpass.settings.arguments import explained
+from secondpass_evaluation import HybridRetriever, compare
+from secondpass_server.mcp.tools import create_server
 
 RERANKER = Reranker("lexical")
 TEXTS = ["A cat sleeps.", "An owl hunts."]
@@ -106,10 +112,23 @@ class AsyncMethod(WrongMethod):
         return []
 
 
+class Predicts:
+    """As a CrossEncoder of sentence-transformers."""
+
+    def predict(self, pairs):
+        return [float(len(text)) for _, text in pairs]
+
+
+class Callable:
+    def __call__(self, query, documents):
+        return [1.0 for _ in documents]
+
+
 def two_arguments(query, documents):
     return documents
 
 
+PREDICTED = "model.predict([(query, text) for text in documents])"
 METHOD_OF_PRESET = "a method: write that of the preset, {'type': 'cross_encoder', 'model': 'cross-"
 ENDPOINT = {"type": "endpoint", "api": "tei", "base_url": "http://127.0.0.1:9"}
 OTHER_PACKAGE = {"model": "m", "query": "owl", "documents": TEXTS, "top_n": 2}
@@ -141,7 +160,15 @@ CALLS = [
     (lambda: Reranker(AsyncMethod()), "write 'def judge', not 'async def'"),
     (lambda: Reranker(two_arguments), "put it into a class, as score_pairs(self, query, docum"),
     (lambda: Reranker(Path("a.yaml")), "if it is a file, use Reranker.from_config('a.yaml')"),
+    (lambda: Reranker(Callable()), "put it into a class, as score_pairs(self, query, docum"),
+    (lambda: Reranker(Predicts()), f"returns {PREDICTED}; coming from another package"),
+    (lambda: Reranker("lexical", fallback=[Predicts()]), f"returns {PREDICTED}; coming from"),
     (lambda: Reranker("lexical", fallback=["default"]), METHOD_OF_PRESET),
+    (lambda: Reranker("lexical", fallback=["Default"]), METHOD_OF_PRESET),
+    (
+        lambda: Reranker("lexical", fallback=["a.yaml"]),
+        "it has a whole reranker; a fallback or a stage is a method: write that of the file",
+    ),
     (lambda: Reranker("lexical", fallback=[{"preset": "default"}]), METHOD_OF_PRESET),
     (lambda: Reranker({"type": "cascade", "stages": ["default"]}), METHOD_OF_PRESET),
     (
@@ -189,6 +216,77 @@ CALLS = [
     (lambda: Reranker("cross_encoder", "BAAI/m"), "takes only method by position; name the others"),
     (lambda: Reranker.from_preset({}), "give the name of a preset, not a dict; use Reranker.from_"),
     (lambda: Reranker.from_preset(Path("a.yaml")), "; use Reranker.from_config(…)"),
+    (
+        lambda: Reranker.from_config(preset="embedded"),
+        "Reranker.from_config() got an unexpected keyword argument 'preset'; use Reranker.from_pre",
+    ),
+    (lambda: Reranker.from_config({}, depth=3), "; write {'depth': …} in the configuration"),
+    (lambda: Reranker.from_config({}, top_n=3), "; write {'top_k': …} in the configuration"),
+    (lambda: Reranker.from_config({}, zzz=3), "'zzz'; known are: blend, cache, "),
+    (
+        lambda: Reranker.from_config({}, verbose=True),
+        "'verbose'; leave it out; the result has a report",
+    ),
+    (
+        lambda: Reranker.from_config({}, 3),
+        "from_config takes only config by position; write further settings into the configuration",
+    ),
+    (lambda: config.load(path="a.yaml"), "load() got an unexpected keyword argument 'path'; did y"),
+    (
+        lambda: Reranker.from_preset("embedded", {"depth": 3}),
+        "from_preset takes only name by position; write ** before the mapping of settings",
+    ),
+    (lambda: Reranker.from_preset("embedded", 3), "by position; name the settings"),
+    (lambda: config.preset("embedded", {"depth": 3}), "; write ** before the mapping of settings"),
+    (
+        lambda: RERANKER.changed({"depth": 3}),
+        "Reranker.changed takes no argument by position; write ** before the mapping of settings",
+    ),
+    (
+        lambda: fuse(TEXTS, TEXTS),
+        "fuse takes only lists by position; give the lists by name: fuse({'words': …, 'vectors'",
+    ),
+    (lambda: fuse(words=TEXTS, vectors=TEXTS), "'words'; give the lists by name: fuse({'words'"),
+    (lambda: fuse({"words": TEXTS}, k=60), "'k'; did you mean 'rrf_k'?"),
+    (lambda: fuse({"words": TEXTS}, weight={}), "'weight'; did you mean 'weights'?"),
+    (lambda: fuse({"words": TEXTS}, top_n=2), "'top_n'; it returns all: fuse(…)[:k]"),
+    (
+        lambda: Candidate(content="An owl."),
+        "Candidate() got an unexpected keyword argument 'content'; did you mean 'text'?",
+    ),
+    (lambda: Candidate(page_content="An owl."), "did you mean 'text'?"),
+    (lambda: Candidate(document="An owl."), "did you mean 'text'?"),
+    (lambda: Candidate("An owl.", meta={}), "did you mean 'metadata'?"),
+    (lambda: Candidate("An owl.", doc_id=1), "did you mean 'id'?"),
+    (lambda: Candidate("An owl.", title="Owls"), "metadata: Candidate(text, metadata={…})"),
+    (Candidate, "missing 1 required positional argument: 'text'"),
+    (lambda: Request("owl", documents=TEXTS), "'documents'; did you mean 'candidates'?"),
+    (
+        lambda: Completion(content="yes"),
+        "Completion() got an unexpected keyword argument 'conte",
+    ),
+    (lambda: Judgement(score=[]), "'score'; did you mean 'scores'?"),
+    (lambda: RERANKER.plan(docs=TEXTS), "did you mean 'candidates'? Coming from another package"),
+    (
+        lambda: RERANKER.plan(TEXTS, top_k=3),
+        "it is a setting of the reranker: use reranker.changed",
+    ),
+    (lambda: RERANKER.plan(TEXTS, deadline=3), "Reranker(limits={'deadline': …})"),
+    (lambda: RERANKER.plan(TEXTS, "owl"), "plan takes only candidates by position; name the other"),
+    (lambda: RERANKER.candidates_needed(top_n=3), "'top_n'; did you mean 'top_k'?"),
+    (lambda: RERANKER.store(documents=TEXTS), "'documents'; did you mean 'passages'?"),
+    (lambda: RERANKER.forget(TEXTS, batch_size=3), "Reranker({'type': 'cross_encoder', 'batch_siz"),
+    (lambda: RANKING.explain(index=0), "'index'; did you mean 'position'?"),
+    (lambda: RANKING.pack(max_tokens=9), "'max_tokens'; did you mean 'tokens'?"),
+    (lambda: RANKING.pack(9, tokenizer=str.split), "'tokenizer'; did you mean 'count'?"),
+    (
+        lambda: RANKING.to_dict(True),
+        "takes no argument by position; name the others, as in",
+    ),
+    (lambda: RANKING.to_pandas(with_text=True), "'with_text'; did you mean 'text'?"),
+    (lambda: HybridRetriever.retrieve(None, "owl", top_k=5), "'top_k'; did you mean 'k'?"),
+    (lambda: create_server(reranker=RERANKER), "'reranker'; did you mean 'rerankers'?"),
+    (lambda: compare("lexical", suite=None, measure=["P@1"]), "did you mean 'measures'?"),
 ]
 
 
@@ -259,6 +357,106 @@ def test_a_query_without_a_visible_character(method, query):
 def test_the_wrong_argument(call, part):
     with pytest.raises((SecondPassError, TypeError), match=re.escape(part)):
         call()
+
+
+WITH_OPTIONS = {"rerank", "arerank", "astream", "rerank_many", "arerank_many", "expected_use"}
+"""Calls whose options say what to write."""
+
+
+def arguments_of(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [each for each in parameters if each.name not in {"self", "cls", "_cls"}]
+
+
+def public_functions():
+    """The functions that `secondpass` exports, and methods of its classes, with arguments."""
+    functions = {name: getattr(secondpass, name) for name in secondpass.__all__}
+    for cls in (Reranker, Ranking):
+        for name in {*vars(cls)} - WITH_OPTIONS:
+            functions[f"{cls.__name__}.{name}"] = getattr(cls, name)
+    for name, function in sorted(functions.items()):
+        is_public = inspect.isroutine(function) and not name.rpartition(".")[2].startswith("_")
+        if is_public and arguments_of(function):
+            yield name, function
+
+
+PUBLIC = dict(public_functions())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_says_what_to_write(name):
+    function = PUBLIC[name]
+    arguments = arguments_of(function)
+    if any(each.kind is each.VAR_KEYWORD for each in arguments):
+        with pytest.raises(TypeError, match="by position; name the settings"):
+            function(*[None] * 9)
+        return
+    unknown = f"{arguments[0].name}s"
+    of_instance = [None] * ("self" in inspect.signature(function).parameters)
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'; did you mean"):
+        function(*of_instance, **{unknown: None})
+
+
+def test_the_code_of_a_hint_about_lists():
+    with pytest.raises(TypeError) as caught:
+        fuse(TEXTS, TEXTS)
+    (code,) = re.findall(r"fuse\(\{.*\}\)", str(caught.value))
+    fused = eval(code.replace("…", "texts"), {"fuse": fuse, "texts": TEXTS})
+    assert [candidate.text for candidate in fused] == TEXTS
+
+
+def test_the_code_of_a_hint_about_pairs():
+    class Model:
+        def score_pairs(self, query, documents):
+            return eval(PREDICTED, {"model": Predicts(), "query": query, "documents": documents})
+
+    assert Reranker(Model()).rerank("owl", TEXTS).order == (0, 1)
+
+
+PARTS = {
+    "gpt-4o-mini": {"type": "graded", "llm": {"type": "openai", "model": "gpt-4o-mini"}},
+    "openai": {"type": "graded", "llm": {"type": "openai", "model": "…"}},
+    "BAAI/bge-reranker-base": {"type": "cross_encoder", "model": "BAAI/bge-reranker-base"},
+    "bge-reranker-base": {"type": "cross_encoder", "model": "BAAI/bge-reranker-base"},
+    "rerank-v3.5": {"type": "endpoint", "api": "cohere", "model": "rerank-v3.5"},
+    "rankgpt": {"type": "listwise", "llm": {"type": "openai", "model": "…"}},
+}
+"""What may be passed in place of a fallback or a stage, and the method that is meant."""
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_in_place_of_a_part(name):
+    for make in (
+        lambda part: Reranker("lexical", fallback=[part]),
+        lambda part: Reranker({"type": "cascade", "stages": ["lexical", part]}),
+    ):
+        with pytest.raises(SecondPassError) as caught:
+            make(name)
+        assert "Reranker(" not in str(caught.value)
+        (code,) = re.findall(r"write (.*)$", str(caught.value))
+        method = eval(code.replace("…", "'…'"))
+        assert method == PARTS[name]
+        make(method).close()
+
+
+@explained()
+def failing(text):
+    raise TypeError(text)
+
+
+@explained()
+async def failing_later(text):
+    raise TypeError(text)
+
+
+def test_an_error_of_the_function_itself_is_not_changed():
+    with pytest.raises(TypeError, match=r"^an owl$"):
+        failing("an owl")
+    with pytest.raises(TypeError, match=r"^an owl$"):
+        asyncio.run(failing_later("an owl"))
+    with pytest.raises(TypeError, match=r"got an .* 'txt'; did you mean 'text'\?"):
+        asyncio.run(failing_later(txt="an owl"))
+    assert inspect.iscoroutinefunction(failing_later)
 
 
 def test_what_iterates_like_a_list_is_taken():

@@ -70,6 +70,7 @@ adapters.scores: ScoreRule served_scores
 asking.expected_use: Expected total
 asking.life_cycle: aclose_all close_all
 asking.response_cache: ResponseCache
+attributes: unchangeable
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
   message_console on_terminal one_line print_json print_text print_yaml result_console warn
   write
@@ -87,7 +88,6 @@ concurrency.lazy: Lazy public_names require
 concurrency.processor: limit_cpus usable_cpus
 concurrency.threads: retrieve_exception
 concurrency.workers: in_threads
-errors: unchangeable
 formats: to_json
 formats.errors: FormatError check_numbers
 formats.files: atomic_write find_file flush_file flush_folder lock naming open_input open_locked
@@ -123,6 +123,7 @@ scorers.embedding.encoder: Encoder
 scorers.embedding.minilm: MiniLM
 settings: Variables changed configurable counted describe from_mapping suggestion variable
   variables
+settings.arguments: explained
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read

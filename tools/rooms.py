@@ -20,8 +20,9 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors", "attributes", "questions", "effects", "markup"),
+    ("errors", "attributes"),
     ("settings",),
+    ("types", "questions", "effects", "markup"),
     ("limits",),
     ("concurrency",),
     ("storage",),

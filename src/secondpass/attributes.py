@@ -1,8 +1,14 @@
-"""Errors about attributes of public objects: what to write in place of one that is not there."""
+"""Errors about attributes of public objects that are not there, or cannot be set: what to write."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import TypeVar
+
+from secondpass.errors import with_article
+
+C = TypeVar("C", bound=type)
 
 _LANGCHAIN = "the class of examples/langchain_compressor.py has that method"
 _MANY = "use rerank(query, texts), or rerank_many([(query, texts), …])"
@@ -72,3 +78,32 @@ def unknown_attribute(
     hint = next((f"; {hint}" for hint in hints if hint), "")
     message = f"{cls.__name__!r} object has no attribute {name!r}{hint}"
     return AttributeError(message, name=name, obj=instance)  # so Python can suggest names
+
+
+def unchangeable(cls: C) -> C:
+    """Say what to do instead if an attribute of a frozen dataclass is set or deleted.
+
+    One with slots would raise a TypeError about ``super()`` for a name that is no field, because
+    its methods know only the class without slots.
+    """
+
+    def check(instance: object, name: str) -> None:
+        names = [field.name for field in dataclasses.fields(cls)]
+        if type(instance) is cls or name in names:  # a subclass may have attributes of its own
+            which = f"{name}=…" if name in names else "…"
+            use = f"use dataclasses.replace(it, {which}), which makes a copy"
+            raise dataclasses.FrozenInstanceError(
+                f"{with_article(cls.__name__)} cannot be changed; {use}"
+            )
+
+    def set_unless_frozen(self: object, name: str, value: object) -> None:
+        check(self, name)
+        object.__setattr__(self, name, value)
+
+    def delete_unless_frozen(self: object, name: str) -> None:
+        check(self, name)
+        object.__delattr__(self, name)
+
+    cls.__setattr__ = set_unless_frozen  # type: ignore[assignment]
+    cls.__delattr__ = delete_unless_frozen  # type: ignore[assignment]
+    return cls

@@ -10,6 +10,7 @@ from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.stages import Stage
 from secondpass.reranker import Reranker
 from secondpass.settings import loading, schema
+from secondpass.settings.arguments import explained
 from secondpass.settings.loading import merged, preset, preset_purpose, presets, read_yaml
 from secondpass.settings.messages import REQUIRED
 from secondpass.settings.overrides import Override, with_llm
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@explained()
 def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
     """A reranker from a mapping or the path of a YAML file.
 

@@ -14,8 +14,10 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from secondpass.errors import MethodError, unchangeable
+from secondpass.attributes import unchangeable
+from secondpass.errors import MethodError
 from secondpass.questions import Answer, Question, RawScores, Scorer, Service, Span, Windows
+from secondpass.settings.arguments import explained
 from secondpass.types import Candidate, DegradedBy, EngineInfo, Issue, Piece, ScoreKind
 
 R = TypeVar("R")
@@ -226,6 +228,7 @@ class Task:
     call: Call = field(default=Call(), repr=False, compare=False)
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Judgement:

@@ -26,12 +26,9 @@ No message contains a query, a passage or a key. All exceptions can be pickled.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Self, TypeVar
-
-C = TypeVar("C", bound=type)
+from typing import Self
 
 
 class SecondPassError(Exception):
@@ -364,32 +361,3 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def unchangeable(cls: C) -> C:
-    """Say what to do instead if an attribute of a frozen dataclass is set or deleted.
-
-    One with slots would raise a TypeError about ``super()`` for a name that is no field, because
-    its methods know only the class without slots.
-    """
-
-    def check(instance: object, name: str) -> None:
-        names = [field.name for field in dataclasses.fields(cls)]
-        if type(instance) is cls or name in names:  # a subclass may have attributes of its own
-            which = f"{name}=…" if name in names else "…"
-            use = f"use dataclasses.replace(it, {which}), which makes a copy"
-            raise dataclasses.FrozenInstanceError(
-                f"{with_article(cls.__name__)} cannot be changed; {use}"
-            )
-
-    def set_unless_frozen(self: object, name: str, value: object) -> None:
-        check(self, name)
-        object.__setattr__(self, name, value)
-
-    def delete_unless_frozen(self: object, name: str) -> None:
-        check(self, name)
-        object.__delattr__(self, name)
-
-    cls.__setattr__ = set_unless_frozen  # type: ignore[assignment]
-    cls.__delattr__ = delete_unless_frozen  # type: ignore[assignment]
-    return cls

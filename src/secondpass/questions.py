@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from secondpass.errors import MethodError, unchangeable
+from secondpass.attributes import unchangeable
+from secondpass.errors import MethodError
+from secondpass.settings.arguments import explained
 from secondpass.types import Issue, Piece
 
 R = TypeVar("R")
@@ -152,9 +154,10 @@ class Windows:
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Returns a float for each query-document pair. Any class with these two members is a scorer.
+    """Returns a float for each query-document pair. Any class with this member is a scorer.
 
     Optional members:
+        model_name: for reports; the name of the class without it.
         score_kind: a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
         scale: ``(lowest, highest)``, for the score kind ``grade``.
         score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
@@ -189,12 +192,10 @@ class Scorer(Protocol):
         warm_up(), close(): load the model, release it.
     """
 
-    @property
-    def model_name(self) -> str: ...
-
     def score_pairs(self, query: str, documents: list[str], /) -> Collection[float]: ...
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class ListScores:
@@ -286,6 +287,7 @@ class Prompt:
     words: tuple[str, ...] = ()
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Completion:

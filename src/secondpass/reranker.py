@@ -42,6 +42,7 @@ from secondpass.asking.life_cycle import (
 )
 from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.asking.scheduler import Pass
+from secondpass.attributes import unknown_attribute
 from secondpass.built_in import KINDS
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
@@ -86,13 +87,14 @@ from secondpass.settings import (
     to_mapping,
     use_key_hint,
 )
+from secondpass.settings.arguments import explained
 from secondpass.types import CandidateLike, RequestLike, Stored
 
 if TYPE_CHECKING:
     from annotated_types import Ge
 
     from secondpass.asking.expected_use import Expected
-    from secondpass.reranker_settings import ChangeableSettings, RerankerSettings
+    from secondpass.reranker_settings import ChangeableSettings, PresetName, RerankerSettings
 
 registry.add_built_in(KINDS)
 
@@ -220,6 +222,7 @@ class Reranker:
         return f"{option}use reranker.changed({name}=…)"
 
     @classmethod
+    @explained()
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Self:
         """Create a reranker from a mapping or the path of a YAML file.
 
@@ -235,7 +238,8 @@ class Reranker:
         return load(cls, config)
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Unpack[RerankerSettings]) -> Self:
+    @explained()
+    def from_preset(cls, name: PresetName | str, **overrides: Unpack[RerankerSettings]) -> Self:
         """Create a reranker from a preset and settings of the constructor, which come first.
 
         A mapping is merged into that of the preset.
@@ -251,6 +255,7 @@ class Reranker:
 
         return cls.from_config(preset(name, **overrides))
 
+    @explained()
     def changed(self, **settings: Unpack[ChangeableSettings]) -> Self:
         """Return a reranker with other settings and the same methods.
 
@@ -439,6 +444,7 @@ class Reranker:
         settings = self._settings(options, REQUESTS)
         return await drivers.arun_all(self._passes(checked, settings), self.log_level)
 
+    @explained()
     def plan(
         self,
         candidates: int | Iterable[CandidateLike],
@@ -508,6 +514,7 @@ class Reranker:
             uses += expected_uses(self._stages, self._task(request, options), self.limits)
         return merged(uses)
 
+    @explained()
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
     ) -> int | None:
@@ -523,6 +530,7 @@ class Reranker:
             return settings.depth and max(settings.depth, settings.top_k or 0)
         return settings.top_k * self.candidate_multiplier
 
+    @explained()
     def store(self, passages: Iterable[CandidateLike]) -> Stored:
         """Encode passages ahead, and keep them in the ``store`` of each method that has one.
 
@@ -543,6 +551,7 @@ class Reranker:
         counts = [scorer.store_passages(texts) for scorer, texts in self._stored_texts(passages)]
         return Stored(sum(known for known, _ in counts), sum(encoded for _, encoded in counts))
 
+    @explained()
     def forget(self, passages: Iterable[CandidateLike]) -> None:
         """Delete passages from the ``store`` of each method that has one.
 
@@ -575,6 +584,7 @@ class Reranker:
     def _orderings(self) -> list[Ordering | None]:
         return [self.order, *(self.orders or {}).values()]
 
+    @explained()
     @contextmanager
     def storing_answers(self, cache: ResponseCache) -> Iterator[Self]:
         """A reranker that stores answers in a cache outside of the configuration.
@@ -690,8 +700,6 @@ class Reranker:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name)
 
     def __repr__(self) -> str:

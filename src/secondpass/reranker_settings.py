@@ -1,4 +1,4 @@
-"""The settings of rerankers as keyword arguments, for type checkers.
+"""The settings of rerankers as keyword arguments, and the presets, for type checkers and editors.
 
 Their defaults and constraints are those of the constructor of :class:`secondpass.Reranker`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.effects import Method
@@ -20,6 +20,35 @@ from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.terms import Term
 from secondpass.ranking.when import When
 from secondpass.ranking.windows import Passages
+
+PresetName: TypeAlias = Literal[
+    "accurate",
+    "accurate_local",
+    "accurate_multilingual",
+    "blended_scores",
+    "cheap",
+    "cohere",
+    "cross_encoder_hybrid",
+    "decisions",
+    "decisions_local",
+    "default",
+    "embedded",
+    "fast",
+    "graded_passages",
+    "infinity",
+    "jina",
+    "lexical",
+    "listwise_guided",
+    "listwise_ids",
+    "llama_cpp",
+    "mixedbread",
+    "multilingual",
+    "multilingual_hub",
+    "tei",
+    "vllm",
+    "voyage",
+]
+"""The presets, for completion in editors. A test compares it with `data/presets`."""
 
 
 class ChangeableSettings(TypedDict, total=False):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable, unknown_attribute
+from secondpass.settings.arguments import explained
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -59,6 +60,7 @@ def no_progress(_name: str, _done: int, _total: int | None) -> None:
     """Ignore progress."""
 
 
+@explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -142,8 +144,6 @@ class Ranked:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             metadata = None if name == "metadata" else self.metadata
             raise unknown_attribute(self, name, metadata=metadata)
 
@@ -346,8 +346,6 @@ class Report:
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -444,6 +442,7 @@ metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, t
 ``node_id``, and the metadata ``metadata`` or ``meta``, or else its other attributes."""
 
 
+@explained()
 class Request(NamedTuple):
     """One request of ``rerank_many``, or a tuple of its values.
 

@@ -10,6 +10,7 @@ from itertools import chain
 from secondpass import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
+from secondpass.settings.arguments import explained
 from secondpass.settings.messages import did_you_mean
 from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison
@@ -33,6 +34,7 @@ from secondpass_evaluation.significance import Difference, difference, fewest_qu
 from secondpass_evaluation.suites import Suite
 
 
+@explained()
 def compare(
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
     suite: Suite,

@@ -35,6 +35,7 @@ from secondpass.formats.reading import read_queries
 from secondpass.ranking.candidates import query_key, stated_score
 from secondpass.ranking.rendering import well_formed
 from secondpass.settings import describe
+from secondpass.settings.arguments import explained
 from secondpass_evaluation.judging.judged_texts import keep_hashes, read_hashes, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by
 from secondpass_evaluation.reading import Qrels, read_corpus, read_qrels, read_run, whole_relevance
@@ -53,6 +54,7 @@ QUERY_KEYS = ("query", "question", "text")
 """Keys of a query's text in JSON lines; the first that a line has is used."""
 
 
+@explained()
 def load_suite(
     source: AnyPath | None = None,
     *,

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
+from secondpass.settings.arguments import explained
 from secondpass.settings.messages import most_similar
 from secondpass_evaluation.errors import MeasureError, check_mapping
 from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance
@@ -56,6 +57,7 @@ class Evaluation:
         return f"<Evaluation of {counted(queries, 'query', 'queries')}: {means}>"
 
 
+@explained()
 def evaluate(
     run: Mapping[str, Mapping[str, float]],
     qrels: Mapping[str, Mapping[str, int]],

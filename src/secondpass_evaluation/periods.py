@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.monitoring import (
     STATISTICS,
     DayCounts,
@@ -39,6 +39,7 @@ from secondpass.monitoring import (
     design_effect,
 )
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import holm
 
@@ -319,6 +320,7 @@ class Drift:
         return {**record, "alarms": len(self.alarms), "notes": list(self.notes)}
 
 
+@explained()
 def drift(
     before: Days,
     after: Days,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.settings import counted, suggestion
 from secondpass.settings.keys import with_hidden_keys
 from secondpass.types import changed_fields

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 
@@ -61,6 +61,12 @@ class Difference:
     def enough_queries(self) -> bool:
         """Whether there are at least :func:`fewest_queries` queries."""
         return self.queries >= fewest_queries(self.confidence)
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether ``corrected_p`` is below 1 - ``confidence``, on enough queries."""
+        p = self.corrected_p
+        return self.enough_queries and p is not None and p < 1 - self.confidence
 
     def __repr__(self) -> str:
         parts = [f"{self.measure} {self.mean:+.4f}"]

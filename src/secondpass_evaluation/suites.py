@@ -11,6 +11,7 @@ from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import comparable_id, to_candidates
 from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.settings import counted, describe
+from secondpass.settings.arguments import explained
 from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
@@ -87,6 +88,7 @@ class Suite:
         return block("suite", *parts)
 
 
+@explained()
 def make_suite(
     name: str,
     queries: Mapping[str, str],

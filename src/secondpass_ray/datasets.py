@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass import InputError
 from secondpass.config import load
 from secondpass.formats.errors import check_numbers
+from secondpass.settings.arguments import explained
 from secondpass.settings.loading import read
 from secondpass_ray.blocks import Row, record_texts
 from secondpass_ray.configurations import check_keys, with_share
@@ -23,6 +24,7 @@ RANKING = "ranking"
 """Column with the JSON text of a ranking."""
 
 
+@explained()
 def rerank_dataset(
     ds: Dataset,
     config: Mapping[str, Any] | str | os.PathLike[str],

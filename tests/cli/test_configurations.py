@@ -72,6 +72,8 @@ def test_the_file_of_a_wrong_setting_is_named(secondpass, write, tmp_path, monke
 
 @pytest.mark.parametrize("command", ["serve", "mcp"])
 def test_the_model_of_a_wrong_setting_is_named(secondpass, write, command):
+    if command == "mcp":
+        pytest.importorskip("mcp")
     told = secondpass(command, "-c", write("typo.yaml", "method: lexical\ndept: 3\n"))
     assert (told.code, "model 'typo': dept: unknown key" in told.flat) == (1, True)
 

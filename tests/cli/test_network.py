@@ -7,6 +7,8 @@ import pytest
 
 from terminals import on_a_terminal
 
+httpx = pytest.importorskip("httpx")
+
 
 @pytest.fixture
 def listening():
@@ -68,6 +70,9 @@ def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkey
     assert "secret" not in told.out
 
 
+NO_SERVER = "no server answers at http://127.0.0.1:9; start it, or set `base_url`"
+READS_FILE = not httpx.__version__.startswith("0.27.")  # 0.27 ignores a file that is missing
+
 ENVIRONMENTS = [
     # variables, what is listed of proxies and of certificates, what the ranking says
     (
@@ -92,19 +97,19 @@ ENVIRONMENTS = [
         {"SSL_CERT_FILE": "/no/such/file.pem"},
         {},
         {"SSL_CERT_FILE": "'/no/such/file.pem' cannot be read: No such file or directory"},
-        "SSL_CERT_FILE: '/no/such/file.pem' cannot be read",
+        "SSL_CERT_FILE: '/no/such/file.pem' cannot be read" if READS_FILE else NO_SERVER,
     ),
     (
         {"SSL_CERT_DIR": "/no/such/folder"},
         {},
         {"SSL_CERT_DIR": "'/no/such/folder' cannot be read: No such file or directory"},
-        "no server answers at http://127.0.0.1:9; start it, or set `base_url`",
+        NO_SERVER,
     ),
     (
         {"CURL_CA_BUNDLE": "/no/such/file.pem"},
         {},
         {"CURL_CA_BUNDLE": "is not read; set SSL_CERT_FILE"},
-        "no server answers at http://127.0.0.1:9; start it, or set `base_url`",
+        NO_SERVER,
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from typing import get_args
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
+from secondpass.reranker_settings import PresetName
 from secondpass.settings.overrides import Override
 
 FULL = {
@@ -276,6 +278,26 @@ def test_wrong_files_are_named(path, text, message):
     str(caught.value).encode()
 
 
+def test_values_of_files_are_named_as_the_file_writes_them(path):
+    settings = {"method": "lexical", "tail": None, "depth": True, "limits": {"deadline": False}}
+    settings |= {"blend": {"normalize": "a, not None"}, "fallback": [None]}
+    path.write_text(json.dumps(settings))
+    for load in (Reranker.from_config, config.resolve):
+        with pytest.raises(ConfigurationError) as caught:
+            load(path)
+        messages = {problem.path[0]: problem.message for problem in caught.value.problems}
+        assert messages["tail"] == "must be 'keep' or 'drop', not null"
+        assert messages["depth"] == "must be a whole number, not true"
+        assert messages["limits"] == "must be a number, not false"
+        assert messages["blend"].endswith(", not 'a, not None'")
+        assert messages["fallback"].endswith(", not null")
+        with pytest.raises(ConfigurationError, match=r"tail: must be 'keep' or 'drop', not None"):
+            load(settings)
+    path.write_text("preset: null")
+    with pytest.raises(ConfigurationError, match=r"give the name of a preset, not null$"):
+        Reranker.from_config(path)
+
+
 def test_unreadable_files(path, tmp_path):
     with pytest.raises(ConfigurationError, match="there is no such file"):
         Reranker.from_config(path)
@@ -387,6 +409,10 @@ def test_wrong_presets(described, message):
         with pytest.raises(ConfigurationError) as caught:
             load(described)
         assert str(caught.value).startswith(f"configuration: {message}")
+
+
+def test_editors_know_the_presets():
+    assert list(get_args(PresetName)) == config.preset_names()
 
 
 def test_presets_are_listed_with_their_purposes():

@@ -53,6 +53,13 @@ class WordCount:
         return [float(sum(word in text for word in query.split())) for text in documents]
 
 
+class Unnamed:
+    """A scorer with nothing but its scores."""
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        return [0.0 for _ in documents]
+
+
 class ListScorer:
     """A scorer whose parameters have other names, and that takes lists alone."""
 
@@ -110,6 +117,7 @@ by_mappings = [
 
 by_objects = [
     Reranker(WordCount()),
+    Reranker(Unnamed()),
     Reranker(ListScorer()),
     Reranker(Graded(Grades()), limits={"retries": 0}),
     Reranker("lexical", blend=Blend(0.2, "minmax")),
@@ -184,6 +192,8 @@ def mistakes() -> None:
     preset.changed(method="lexical")  # type: ignore[call-arg]
     preset.rerank(QUERY, TEXTS, top_k="3")  # type: ignore[arg-type]
     Graded(Grades(), prompt="Be brief.")  # type: ignore[arg-type]
+    Graded("gpt-4o")  # type: ignore[arg-type]
+    Listwise(5)  # type: ignore[arg-type]
     SecondPassRanker(3)  # type: ignore[arg-type]
     SecondPassRerank("lexical", top_n="3")  # type: ignore[arg-type]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -142,3 +144,29 @@ def test_a_model_in_the_place_of_a_preset_is_a_parameter() -> None:
         ValueError, match=r"use SecondPassRanker\(model='cross-encoder/some-model'\)"
     ):
         SecondPassRanker("cross-encoder/some-model")
+
+
+IN_RUN = {
+    "top_n": "did you mean 'top_k'?",
+    "nodes": "did you mean 'documents'?",
+    "threshold": "did you mean 'score_threshold'?",
+    "strict": "it is a parameter of the component: SecondPassRanker(raise_on_failure=…)",
+    "batch_size": "it is a parameter of the component: SecondPassRanker(batch_size=…)",
+    "render": "it is a setting of the configuration: {'render': …}",
+}
+
+
+@pytest.mark.parametrize("name", IN_RUN)
+def test_a_keyword_that_a_run_does_not_take(name: str) -> None:
+    message = re.escape(f"got an unexpected keyword argument {name!r}; {IN_RUN[name]}")
+    ranker: Any = SecondPassRanker("lexical")
+    with pytest.raises(TypeError, match=message):
+        ranker.run(query=QUERY, documents=four(), **{name: 2})
+    with pytest.raises(TypeError, match=message):
+        asyncio.run(ranker.run_async(query=QUERY, documents=four(), **{name: 2}))
+
+
+def test_arguments_of_a_run_by_position() -> None:
+    ranker: Any = SecondPassRanker("lexical")
+    with pytest.raises(TypeError, match="top_k by position; name the others, as in score_thresh"):
+        ranker.run(QUERY, four(), 2, 0.5)

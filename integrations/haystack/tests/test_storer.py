@@ -1,10 +1,12 @@
+import re
+
 import pytest
 from haystack import Document, Pipeline
 from haystack.components.writers import DocumentWriter
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker, SecondPassStorer
-from secondpass import StoreError
+from secondpass import ConfigurationError, StoreError
 
 DOCUMENTS = [
     Document(content="Pensioners travel at half price.", meta={"title": "Fares"}),
@@ -43,6 +45,22 @@ def test_documents_of_an_indexing_pipeline_are_known_when_they_are_ranked(tmp_pa
 def test_a_ranker_without_a_store():
     with pytest.raises(StoreError, match="store"):
         SecondPassStorer(SecondPassRanker("lexical")).run(documents=DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SecondPassStorer("lexical"), "ranker: give a SecondPassRanker, not 'lexical'"),
+        (lambda: SecondPassStorer(reranker=None), "'reranker'; did you mean 'ranker'?"),
+        (
+            lambda: SecondPassStorer(SecondPassRanker("lexical")).run(nodes=[]),
+            "'nodes'; did you mean 'documents'?",
+        ),
+    ],
+)
+def test_what_is_no_ranker(make, message):
+    with pytest.raises((ConfigurationError, TypeError), match=re.escape(message)):
+        make()
 
 
 def test_what_is_no_document(tmp_path):

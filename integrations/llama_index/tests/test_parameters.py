@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -140,3 +142,34 @@ def test_a_model_in_the_place_of_a_preset_is_a_parameter() -> None:
         ValueError, match=r"use SecondPassRerank\(model='cross-encoder/some-model'\)"
     ):
         SecondPassRerank("cross-encoder/some-model")
+
+
+OF_COMPONENT = "it is a parameter of the component: SecondPassRerank(%s=…)"
+IN_CALLS = {
+    "postprocess_nodes": {"top_k": OF_COMPONENT % "top_n", "query": "did you mean 'query_str'?"},
+    "rerank_nodes": {
+        "top_k": "did you mean 'top_n'?",
+        "query_bundle": "did you mean 'query'?",
+        "depth": OF_COMPONENT % "depth",
+        "documents": "did you mean 'nodes'?",
+        "verbose": "leave it out; rerank_nodes returns a report",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "name"), [(call, name) for call, names in IN_CALLS.items() for name in names]
+)
+def test_a_keyword_that_a_call_does_not_take(call: str, name: str) -> None:
+    message = re.escape(f"got an unexpected keyword argument {name!r}; {IN_CALLS[call][name]}")
+    rerank = SecondPassRerank("lexical")
+    with pytest.raises(TypeError, match=message):
+        getattr(rerank, call)(nodes_of(), **{name: 2})
+    with pytest.raises(TypeError, match=message):
+        asyncio.run(getattr(rerank, f"a{call}")(nodes_of(), **{name: 2}))
+
+
+def test_a_keyword_that_query_settings_do_not_have() -> None:
+    settings: Any = SecondPassRerank("lexical").query_settings
+    with pytest.raises(TypeError, match="'top_k'; did you mean 'top_n'"):
+        settings(top_k=2)

@@ -14,11 +14,14 @@ from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, name_hints, parameter_hints, suggestion
+from secondpass.settings import call_hints, model_of, name_hints, parameter_hints, suggestion
 from secondpass.settings.overrides import Override
 from secondpass.settings.parameter_hints import PATHS
 
 T = TypeVar("T")
+
+_UNKNOWN = "unknown argument"
+"""Message about an argument that does not exist, before its hint."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Settings that adapters pass with each call, so that their parameters can be assigned."""
@@ -208,8 +211,25 @@ class Parameters:
                 hint = f"; did you mean {synonym!r}?"
             else:
                 hint = _as_setting(name) or suggestion(name, sorted(self.defaults))
-            problems.append(Problem((name,), f"unknown argument{hint}"))
+            problems.append(Problem((name,), f"{_UNKNOWN}{hint}"))
         return problems
+
+    def of_keyword(self, name: str, known: Collection[str]) -> str:
+        """``; …`` for a keyword that a method of the component does not take.
+
+        ``known`` are those that it takes. For :func:`~secondpass.adapters.explained`.
+        """
+        if meant := call_hints.of_argument(name, known):
+            return meant
+        by_paths = {paths: parameter for parameter, paths in self.paths.items()}
+        same = by_paths.get(PATHS.get(parameter_hints.synonym(name), ()))
+        parameter = name if name in self.defaults else same
+        if parameter is not None:
+            return f"; it is a parameter of the component: {self.component}({parameter}=…)"
+        if name in self._instead or _as_setting(name):
+            (problem,) = self.unknown([name])
+            return problem.message.removeprefix(_UNKNOWN)
+        return suggestion(name, [*known])
 
     def fixed(self, name: str) -> str:
         """What to say about an attribute that cannot be assigned."""
@@ -219,7 +239,7 @@ class Parameters:
 
 
 def _of_several(message: str) -> str:
-    return message.replace("unknown argument", "unknown arguments", 1)
+    return message.replace(_UNKNOWN, f"{_UNKNOWN}s", 1)
 
 
 def _written(instead: str | parameter_hints.Config) -> str:

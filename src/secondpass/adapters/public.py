@@ -20,6 +20,7 @@ from secondpass.prompts.template import PLACEHOLDERS
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.diagnostics import use_logger
 from secondpass.services.provider_errors import error_response
+from secondpass.settings.arguments import explained
 from secondpass.settings.messages import describe, problems_of, suggestion
 from secondpass.settings.overrides import Override
 from secondpass.settings.parameter_hints import NO_EQUIVALENT
@@ -41,6 +42,7 @@ __all__ = [
     "describe",
     "detached",
     "error_response",
+    "explained",
     "fork_lock",
     "in_thread",
     "kind_of",

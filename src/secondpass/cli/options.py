@@ -24,7 +24,8 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
-from secondpass.settings.loading import depth_with_store, has_store, merged
+from secondpass.settings.loading import MAPPING, depth_with_store, has_store, merged
+from secondpass.settings.messages import of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.settings.registry import preset_names
 from secondpass.settings.signature import Nested
@@ -209,9 +210,10 @@ class RerankerOptions:
         try:
             yield
         except ConfigurationError as error:
-            if error.about != "configuration" or self.config is None:
+            if error.about != MAPPING or self.config is None:
                 raise
-            raise ConfigurationError(error.problems, str(self.config)) from error.__cause__
+            problems = of_file(error.problems)
+            raise ConfigurationError(problems, str(self.config)) from error.__cause__
 
 
 @dataclass(frozen=True)

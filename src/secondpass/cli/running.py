@@ -34,6 +34,7 @@ from secondpass.cli.console import (
 )
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import counted, describe, parameter_hints, parameters_of
+from secondpass.settings.loading import MAPPING
 from secondpass.settings.messages import ALIKE, did_you_mean, most_similar, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
@@ -354,7 +355,7 @@ def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
         Problem((), f"--set {problem}") if is_set else problem
         for problem, is_set in zip(error.problems, set_ones, strict=True)
     ]
-    about = "" if error.about == "configuration" and all(set_ones) else error.about
+    about = "" if error.about == MAPPING and all(set_ones) else error.about
     return ConfigurationError(problems, about)
 
 

@@ -8,7 +8,8 @@ function (:class:`~secondpass.llms.function.CallableLLM`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
@@ -21,6 +22,7 @@ __all__ = [
     "LLM",
     "LLM_SETTING",
     "Completion",
+    "LLMLike",
     "Prices",
     "Prompt",
     "Turn",
@@ -64,5 +66,8 @@ def has_logprobs(llm: LLM) -> bool:
     """Whether a language model returns the log probabilities that a prompt asks for."""
     return getattr(llm, "has_logprobs", False) is True
 
+
+LLMLike: TypeAlias = LLM | Mapping[str, Any] | Callable[..., Any]
+"""What :func:`to_llm` takes."""
 
 LLM_SETTING = Nested(to_llm, lambda: definition("llm"))

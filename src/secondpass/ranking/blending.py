@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from secondpass.errors import ConfigurationError, Problem, unchangeable
+from secondpass.attributes import unchangeable
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import configurable, nested
 from secondpass.types import ScoreKind
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.settings import counted
 
 N = TypeVar("N", int, float)

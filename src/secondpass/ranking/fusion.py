@@ -19,12 +19,14 @@ from secondpass.ranking.candidates import (
 )
 from secondpass.ranking.options import finite_number
 from secondpass.settings import counted, describe, suggestion
+from secondpass.settings.arguments import explained
 from secondpass.types import Candidate, CandidateLike
 
 _Hit: TypeAlias = tuple[str, int, Candidate]
 """The name of a list, a rank from 1, and the candidate there."""
 
 
+@explained()
 def fuse(
     lists: Mapping[str, Iterable[CandidateLike] | None],
     *,

@@ -46,7 +46,7 @@ def to_method(value: object, beside: Collection[str] = ()) -> Method:
         check_takes(score_pairs, "score_pairs", "query", "documents")
         return ScorerMethod(value)  # type: ignore[arg-type]
     hint = ""
-    if inspect.isroutine(value):
+    if callable(value):
         hint = "; put it into a class, as score_pairs(self, query, documents)"
     elif isinstance(value, PathLike):
         hint = _hint(fspath(value))
@@ -58,9 +58,11 @@ def _hint(name: str, beside: Collection[str] = ()) -> str:
     from secondpass.settings.loading import preset
     from secondpass.settings.name_hints import name_hint, path_hint, preset_hint
 
-    if beside and name in registry.preset_names():
-        return preset_hint(name, preset(name))
-    return name_hint(name) or path_hint(name)
+    as_part = bool(beside)
+    is_method = name.lower() in registry.names("methods")
+    if as_part and not is_method and name.lower() in registry.preset_names():
+        return preset_hint(name.lower(), preset(name.lower()))
+    return name_hint(name, as_part=as_part) or path_hint(name, as_part=as_part)
 
 
 def _check_not_async(function: object, name: str) -> None:

@@ -21,6 +21,7 @@ from secondpass.ranking.diagnostics import log, log_exception
 from secondpass.ranking.scoring import member
 from secondpass.ranking.trace import Trace
 from secondpass.settings import registry
+from secondpass.settings.arguments import explained
 from secondpass.types import Report
 
 T = TypeVar("T")
@@ -191,6 +192,7 @@ _lock = threading.Lock()
 _registered: tuple[Registration, ...] = ()
 
 
+@explained()
 def observe(observer: object) -> Registration:
     """Register an observer of every ranking in this process, until the registration is closed.
 

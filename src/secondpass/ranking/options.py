@@ -62,11 +62,11 @@ def validate(
     """
     for name in options:
         if name not in CallOptions.__annotations__:
-            from secondpass.settings import parameter_hints  # for errors only
+            from secondpass.settings import call_hints  # for errors only
 
             known = [*CallOptions.__annotations__, *arguments]
             kind = method and registry.name_of("methods", type(inner(method)))
-            hint = parameter_hints.hint(name, known, kind, in_call=True)
+            hint = call_hints.of_option(name, known, kind)
             raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.questions import Span
 from secondpass.settings import counted
 

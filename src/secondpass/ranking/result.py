@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from secondpass.errors import MissingExtraError, SecondPassError, unchangeable
+from secondpass.attributes import unchangeable, unknown_attribute
+from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass.types import Issue, Ranked, Report, findings
 
 if TYPE_CHECKING:
@@ -86,10 +88,9 @@ class Ranking(Sequence[Ranked]):
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from secondpass.attributes import unknown_attribute  # for errors only
-
             raise unknown_attribute(self, name, _PARTS)
 
+    @explained()
     def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
         """Explain the rank of a candidate, by id (the best of several) or by input position.
 
@@ -100,6 +101,7 @@ class Ranking(Sequence[Ranked]):
 
         return explain(self.items, self.report, self.trace, id, position)
 
+    @explained()
     def pack(
         self,
         tokens: int,
@@ -149,6 +151,7 @@ class Ranking(Sequence[Ranked]):
             numbered=numbered,
         )
 
+    @explained()
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return plain values; with ``text`` also the query, texts and metadata."""
         record: dict[str, Any] = {"query": self.query} if text else {}
@@ -156,6 +159,7 @@ class Ranking(Sequence[Ranked]):
         record["report"] = self.report.to_dict()
         return record
 
+    @explained()
     def to_pandas(self, *, text: bool = False) -> Any:
         """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
         columns = [*_COLUMNS, "text"] if text else _COLUMNS

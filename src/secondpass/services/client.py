@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from secondpass.attributes import unchangeable
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
-from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable, unchangeable
+from secondpass.errors import ConfigurationError, LLMError, SecondPassError, printable
 from secondpass.questions import Completion
 from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
 from secondpass.services.http import RECEIVED

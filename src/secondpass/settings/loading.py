@@ -25,7 +25,9 @@ from secondpass.settings import (
     suggestion,
     yaml_text,
 )
+from secondpass.settings.arguments import explained
 from secondpass.settings.keys import literal_keys, with_read_keys
+from secondpass.settings.messages import of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
 from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
 
@@ -45,7 +47,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml_text.NotYAMLError as error:
         raise ConfigurationError(str(error), str(path)) from None
     except ConfigurationError as error:
-        raise ConfigurationError(error.problems, str(path)) from None
+        raise ConfigurationError(of_file(error.problems), str(path)) from None
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
     return config
@@ -65,6 +67,7 @@ def presets() -> dict[str, str]:
     return {name: preset_purpose(name) for name in registry.preset_names()}
 
 
+@explained()
 def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """The configuration of a preset, with ``overrides`` merged in.
 
@@ -154,6 +157,9 @@ def _is_mergeable(value: Any) -> bool:
 
 T = TypeVar("T")
 
+MAPPING = "configuration"
+"""Name of a configuration that is no file in error messages."""
+
 
 def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
     """An object of a configurable class from a mapping or the path of a YAML file.
@@ -162,7 +168,7 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
         ConfigurationError: every problem, with its place in the configuration.
     """
     if isinstance(config, Mapping):
-        return construct(cls, config, "configuration")
+        return construct(cls, config, MAPPING)
     if not isinstance(config, str | PathLike):
         message = f"give a mapping or the path of a YAML file, not {describe(config)}"
         raise ConfigurationError(message + hint_elsewhere(config, is_method=False))
@@ -184,7 +190,7 @@ def read(
         ConfigurationError: there is no such preset or file, or it cannot be read.
     """
     if isinstance(source, Mapping):
-        return dict(source), "configuration"
+        return dict(source), MAPPING
     if not isinstance(source, str | PathLike):
         kinds = "a preset name, a mapping, a YAML path or a Reranker"
         hint = hint_elsewhere(source, is_method=False)
@@ -197,7 +203,7 @@ def read(
             raise ConfigurationError(message)
         return read_yaml(Path(name)), name
     _text(name, caller)  # an error names the caller
-    return preset(name), "configuration"
+    return preset(name), MAPPING
 
 
 def construct(
@@ -215,7 +221,7 @@ def construct(
     Args:
         cls: its class.
         config: as it was parsed.
-        about: its name in error messages.
+        about: its name in error messages: :data:`MAPPING`, or the path of a file.
         defaults: for settings that the configuration leaves out.
         llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name.
@@ -244,6 +250,7 @@ def construct(
         built: T = from_mapping(cls, values)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
+        problems = problems if about == MAPPING else of_file(problems)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
         message = "is nested too deeply"

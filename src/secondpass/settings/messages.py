@@ -43,6 +43,24 @@ def describe(value: object) -> str:
     return with_article(kind.__name__)
 
 
+_OF_FILES = {"None": "null", "True": "true", "False": "false"}
+
+
+def of_file(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of values that a YAML or JSON file has, in its words: ``null``, not ``None``."""
+    return [
+        Problem(
+            problem.path,
+            re.sub(
+                r"(?<=, not )(None|True|False)(?=$|;)",
+                lambda value: _OF_FILES[value[0]],
+                problem.message,
+            ),
+        )
+        for problem in problems
+    ]
+
+
 def not_utf8(path: str | PathLike[str], error: UnicodeDecodeError) -> str:
     """What is wrong with text that is not UTF-8, with its byte, and how to convert its file."""
     import shlex
@@ -113,8 +131,16 @@ def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) 
     return did_you_mean(word, known) or listed
 
 
+def too_many_by_position(call: str, names: Sequence[str]) -> str:
+    """What a function takes by position, where it was passed more."""
+    listed = f"only {', '.join(names)} by position" if names else "no argument by position"
+    return f"{call} takes {listed}"
+
+
 _THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
 """Methods of rerankers of other packages."""
+_OF_PAIRS = ("predict", "compute_score")
+"""Those that take pairs, and return a score for each."""
 
 
 def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
@@ -128,7 +154,14 @@ def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
         return ""
     method = "{'type': 'cross_encoder', 'model': …}"
     instead = method if is_method else f"{{'method': {method}}}"
-    use = f"use {instead}; " if kind.__name__ == "CrossEncoder" else ""
+    scores = next((name for name in _OF_PAIRS if callable(getattr(kind, name, None))), None)
+    use = ""
+    if kind.__name__ == "CrossEncoder":
+        use = f"use {instead}; "
+    elif scores is not None and is_method:
+        pairs = "[(query, text) for text in documents]"
+        use = "put it into a class, whose score_pairs(self, query, documents) returns "
+        use += f"model.{scores}({pairs}); "
     return f"; {use}coming from another package: {COMING_FROM}"
 
 

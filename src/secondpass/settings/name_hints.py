@@ -126,16 +126,19 @@ def llm_hint(name: str) -> str:
     return f"; did you mean {llm['type']!r}?"
 
 
-def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
+def name_hint(
+    name: str, *, as_options: bool = False, as_part: bool = False, caller: str = ""
+) -> str:
     """What a name is and how to use it, after ``; ``; empty if that is not known.
 
     Args:
         name: of no method, preset or file, where one of these is expected.
         as_options: whether to use it in options of the command, not in Python or a configuration.
+        as_part: whether it stands in the place of a fallback or a stage.
         caller: the class of an adapter that takes a preset, a mapping or ``model=``; empty for
             Reranker.
     """
-    if name in registry.preset_names():
+    if name in registry.preset_names() and not as_part:
         python = f"{caller}({name!r})" if caller else f"Reranker.from_preset({name!r})"
         python += f", or 'preset: {name}' in a configuration"
         use = f"--preset {name}" if as_options else python
@@ -147,16 +150,23 @@ def name_hint(name: str, *, as_options: bool = False, caller: str = "") -> str:
         plain = name.lower()
         if plain == name or plain in registry.names("methods"):
             return ""
-        return name_hint(plain, as_options=as_options, caller=caller)
+        return name_hint(plain, as_options=as_options, as_part=as_part, caller=caller)
     what, method = found
     if as_options:
-        return f"; {what}, use {in_options({'method': method})}"
-    python = _in_python(method, caller).replace(repr(OPEN), OPEN)
-    return f"; {what}, use {python}, or 'method: {in_yaml(method)}' in a configuration"
+        write = f"use {in_options({'method': method})}"
+    elif as_part:
+        write = f"write {in_words(method)}"
+    else:
+        python = _in_python(method, caller).replace(repr(OPEN), OPEN)
+        write = f"use {python}, or 'method: {in_yaml(method)}' in a configuration"
+    return f"; {what}, {write}"
 
 
 _Meaning: TypeAlias = tuple[str, str | dict[str, Any]]
 """What a name is, in words; and the method that is meant by it."""
+
+
+_PART = "a fallback or a stage is a method"
 
 
 def preset_hint(name: str, preset: Mapping[str, Any]) -> str:
@@ -165,7 +175,7 @@ def preset_hint(name: str, preset: Mapping[str, Any]) -> str:
         key: value if isinstance(value, str | int) else OPEN
         for key, value in preset["method"].items()
     }
-    what = f"{name!r} is a preset, which is a whole reranker; a fallback or a stage is a method"
+    what = f"{name!r} is a preset, which is a whole reranker; {_PART}"
     return f"; {what}: write that of the preset, {in_words(method)}"
 
 
@@ -221,9 +231,14 @@ def _in_python(method: str | dict[str, Any], caller: str) -> str:
     return f"{caller}({config!r})"
 
 
-def path_hint(name: str) -> str:
-    """What is wrong with a path where none is expected, after ``; ``; empty if it is none."""
+def path_hint(name: str, *, as_part: bool = False) -> str:
+    """What is wrong with a path where none is expected, after ``; ``; empty if it is none.
+
+    ``as_part`` as for :func:`name_hint`.
+    """
     if Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
+        if as_part:
+            return f"; if it is a file, it has a whole reranker; {_PART}: write that of the file"
         return f"; if it is a file, use Reranker.from_config({name!r})"
     if name.startswith(("/", "./", "../", "~")) or "\\" in name:
         return "; there is no such folder"

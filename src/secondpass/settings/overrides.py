@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.errors import ConfigurationError, Problem, unchangeable
+from secondpass.attributes import unchangeable
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import (
     describe,
     environment,

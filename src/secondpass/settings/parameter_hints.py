@@ -128,22 +128,6 @@ INSTEAD: Mapping[str, str | Config] = {
 }
 """Parameter of rerankers of other packages -> the setting to write instead, or what to do."""
 
-
-CANDIDATES = frozenset(
-    {"docs", "documents", "hits", "nodes", "passages", "results", "sentences", "texts"}
-)
-"""The argument ``candidates`` in other packages."""
-_IN_CANDIDATES = "it is part of each candidate: [{'text': …, %s}, …]"
-_IN_CALLS: Mapping[str, str] = {
-    **dict.fromkeys(("doc_ids", "ids"), _IN_CANDIDATES % "'id': …"),
-    **dict.fromkeys(("metadata", "metadatas", "meta"), _IN_CANDIDATES % "'metadata': {…}"),
-    "scores": _IN_CANDIDATES % "'score': …",
-    **dict.fromkeys(("pairs", "queries"), "use rerank_many([(query, candidates), …])"),
-    "request": "write rerank(query, candidates)",
-}
-"""Keywords of the calls of rerankers in other packages -> what to do instead."""
-
-
 _IN_SETTINGS: Mapping[str, str] = {
     **dict.fromkeys(("weight", "alpha"), "original"),
     **dict.fromkeys(("in", "prompt"), "input"),
@@ -257,50 +241,26 @@ def also(name: str, config: str | Config) -> str:
     return f", or {name!r} of the method, {in_words(other['method'])}"
 
 
-def hint(name: str, known: Collection[str], method: object = None, *, in_call: bool = False) -> str:
+def hint(name: str, known: Collection[str], method: object = None) -> str:
     """``; …`` for a name that a reranker does not have, in Python and in a configuration.
 
     Args:
-        name: of the setting, or of the keyword of a call.
-        known: the settings of rerankers, or the keywords of one of their calls.
-        method: the configured one; for a call, its type alone.
-        in_call: whether it is a keyword of a call.
+        name: of the setting.
+        known: the settings of rerankers.
+        method: the configured one.
     """
-    if in_call and (argument := _argument(name, known)):
-        return argument
-    what = (in_call and _IN_CALLS.get(name)) or configured(name, known, None if in_call else method)
+    what = configured(name, known, method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
-    elsewhere = f"; coming from another package: {COMING_FROM}" if in_call else ""
     if isinstance(what, str):
-        return f"; {what}{elsewhere}"
+        return f"; {what}"
+    if (known_name := near(what, known)) is not None:
+        return f"; did you mean {known_name!r}{also(name, what)}?"
     (key, value), *_ = what.items()
-    if (near := _near(what, known)) is not None:
-        return f"; did you mean {near!r}{also(name, what)}?"
-    if not in_call:
-        return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
-    if value == OPEN:
-        is_changeable = key not in {"method", "fallback"}
-        use = f"use reranker.changed({key}=…).rerank(…)" if is_changeable else "create another one"
-    elif key == "method":
-        own = of_methods(name, method) or {}
-        is_own = own.get("method", {}).get("type") == method
-        use = f"Reranker({in_words(complete(own['method'] if is_own else value))})"
-    else:
-        use = f"Reranker({key}={in_words(value)})"
-    return f"; it is a setting of the reranker: {use}{elsewhere}"
+    return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
 
 
-def _argument(name: str, known: Collection[str]) -> str:
-    """``; …`` if a keyword of a call stands for its candidates or its requests; else empty."""
-    if "requests" in known and name in {*CANDIDATES, "candidates", "query", "request"}:
-        return "; did you mean 'requests'? They are [(query, candidates), …]"
-    if "candidates" in known and name in CANDIDATES:
-        return f"; did you mean 'candidates'? Coming from another package: {COMING_FROM}"
-    return ""
-
-
-def _near(what: Config, known: Collection[str]) -> str | None:
+def near(what: Config, known: Collection[str]) -> str | None:
     """The one of the known names that a configuration stands for, at its top or in a section."""
     (key, value), *_ = what.items()
     if value != OPEN:

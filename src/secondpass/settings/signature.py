@@ -37,6 +37,7 @@ from secondpass.settings.messages import (
     describe,
     problems_of,
     suggestion,
+    too_many_by_position,
 )
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ def configurable(cls: C) -> C:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names):
-            listed = f"only {', '.join(names)} by position" if names else "no argument by position"
             keywords = [name for name in parameters_of(cls) if name not in names]
             hint = f"; name the others, as in {keywords[0]}=…" if keywords else ""
-            raise TypeError(f"{cls.__name__} takes {listed}{hint}")
+            raise TypeError(too_many_by_position(cls.__name__, names) + hint)
         positional = dict(zip(names, args, strict=False))
         if twice := positional.keys() & kwargs.keys():
             raise TypeError(f"{cls.__name__} got {min(twice)!r} twice")

@@ -14,13 +14,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.limits import waves
-from secondpass.llms import LLM_SETTING
+from secondpass.llms import LLM_SETTING, LLMLike
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.questions import LLM
 from secondpass.ranking.issues import unanswered
 from secondpass.ranking.ledger import ROUND_MARGIN
 from secondpass.settings import built, configurable
@@ -64,7 +65,7 @@ class Blocks(OrderStrategy):
 
     def __init__(
         self,
-        llm: Annotated[Any, LLM_SETTING],
+        llm: Annotated[LLMLike, LLM_SETTING],
         *,
         block: Annotated[int, Ge(2)] = 20,
         copies: Annotated[int, Ge(2)] = 2,
@@ -75,7 +76,7 @@ class Blocks(OrderStrategy):
         bare: bool = False,
         prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
-        super().__init__(llm, reply, labels, bare, built(prompt))
+        super().__init__(cast("LLM", llm), reply, labels, bare, built(prompt))
         self.block = block
         self.copies = copies
         self.final = final

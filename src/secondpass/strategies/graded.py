@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from secondpass.asking.batches import merge_batches, split_batches
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
-from secondpass.llms import LLM_SETTING
+from secondpass.llms import LLM_SETTING, LLMLike
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
@@ -68,7 +68,7 @@ class Graded(LLMStrategy):
 
     def __init__(
         self,
-        llm: Annotated[Any, LLM_SETTING],
+        llm: Annotated[LLMLike, LLM_SETTING],
         *,
         scale: Annotated[Sequence[float], Len(2, 2)] = (0.0, 10.0),
         batch_size: Annotated[int, Ge(1)] | None = 20,
@@ -85,7 +85,7 @@ class Graded(LLMStrategy):
             raise ConfigurationError(
                 "scale: give the lowest and the highest grade, a finite distance apart"
             )
-        self.llm: LLM = llm
+        self.llm = cast("LLM", llm)
         self.scale = (low, high)
         self.batch_size = batch_size
         self.shuffles = shuffles

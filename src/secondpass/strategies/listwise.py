@@ -12,13 +12,14 @@ calls in 9 rounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.errors import ConfigurationError
-from secondpass.llms import LLM_SETTING
+from secondpass.llms import LLM_SETTING, LLMLike
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import PROMPTING, Prompting
+from secondpass.questions import LLM
 from secondpass.ranking.issues import unanswered
 from secondpass.settings import built, configurable
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
@@ -57,7 +58,7 @@ class Listwise(OrderStrategy):
 
     def __init__(
         self,
-        llm: Annotated[Any, LLM_SETTING],
+        llm: Annotated[LLMLike, LLM_SETTING],
         *,
         window: Annotated[int, Ge(2)] | None = 20,
         stride: Annotated[int, Ge(1)] | None = None,
@@ -71,7 +72,7 @@ class Listwise(OrderStrategy):
             raise ConfigurationError(
                 f"stride: must be smaller than the window ({window}), or no candidate moves on"
             )
-        super().__init__(llm, reply, labels, bare, built(prompt))
+        super().__init__(cast("LLM", llm), reply, labels, bare, built(prompt))
         self.window = window
         self.stride = stride
         self.shuffles = shuffles

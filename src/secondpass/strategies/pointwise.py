@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from secondpass.asking.batches import merge_batches, split_batches
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, Problem, ReplyError
-from secondpass.llms import LLM_SETTING, has_logprobs
+from secondpass.llms import LLM_SETTING, LLMLike, has_logprobs
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
@@ -100,12 +100,13 @@ class Pointwise(LLMStrategy):
 
     def __init__(
         self,
-        llm: Annotated[Any, LLM_SETTING],
+        llm: Annotated[LLMLike, LLM_SETTING],
         *,
         words: Annotated[Sequence[Annotated[str, MinLen(1)]], Len(2, 2)] = ("Yes", "No"),
         prompt: Annotated[Prompting | Mapping[str, Any] | None, PROMPTING] = None,
     ) -> None:
-        if not has_logprobs(llm):
+        self.llm = cast("LLM", llm)
+        if not has_logprobs(self.llm):
             message = (
                 "log probabilities are not supported by this model, and this method needs them"
             )
@@ -113,7 +114,6 @@ class Pointwise(LLMStrategy):
         first, second = map(plain, words)
         if not first or not second or first == second:
             raise ConfigurationError("words: must differ in more than case and white space")
-        self.llm: LLM = llm
         self.words = words
         self.prompt = built(prompt) or Prompting()
         self._format = YesNo(words)

@@ -15,6 +15,7 @@ from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
 from secondpass.ranking.methods import asks
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.settings import changed, counted, describe
+from secondpass.settings.arguments import explained
 from secondpass.settings.loading import read
 from secondpass.settings.registry import dump_settings
 from secondpass.types import Progress
@@ -67,6 +68,7 @@ _WITHOUT_EFFECT: Mapping[str, Any] = {
 """Settings with which all candidates are scored and none is left out."""
 
 
+@explained()
 def calibrate(
     reranker: Spec,
     suite: Suite,

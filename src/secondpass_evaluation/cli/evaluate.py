@@ -53,7 +53,7 @@ from secondpass_evaluation.cli.suite_options import (
     stage_names,
 )
 from secondpass_evaluation.environment import masked
-from secondpass_evaluation.report.verdict import ranked_by_fallbacks, without_figures
+from secondpass_evaluation.report.not_measured import ranked_by_fallbacks, without_figures
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison

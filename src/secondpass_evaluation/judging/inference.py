@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.settings import counted, describe
 from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.significance import fewest_queries

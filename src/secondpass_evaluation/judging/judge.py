@@ -15,6 +15,7 @@ from secondpass.formats.errors import check_numbers
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.ranking.rendering import well_formed
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import timestamp
 from secondpass_evaluation.errors import check_mapping
@@ -98,6 +99,7 @@ class Judgements:
         return [str(file) for file in (path / QUERIES, path / POOL, *beside, path / QRELS)]
 
 
+@explained()
 def judge(
     queries: Mapping[str, str],
     grader: Grader,

@@ -24,8 +24,7 @@ from secondpass_evaluation.report.svg import (
     inline,
     tone,
 )
-from secondpass_evaluation.report.text import short_name, shortened_name
-from secondpass_evaluation.report.verdict import tone_of
+from secondpass_evaluation.report.text import short_name, shortened_name, tone_of
 from secondpass_evaluation.results import ComparisonData, Result, percentile
 from secondpass_evaluation.significance import TIE, Difference
 from secondpass_evaluation.texts import shortened

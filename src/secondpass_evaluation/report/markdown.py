@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from secondpass.markup import clean
 from secondpass.settings import counted
+from secondpass_evaluation.report.not_measured import without_figures
 from secondpass_evaluation.report.tables import corrected, overview, tables
 from secondpass_evaluation.report.text import NONE, Table
-from secondpass_evaluation.report.verdict import verdict, without_figures
+from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData
 from secondpass_evaluation.texts import shortened
 

@@ -23,12 +23,14 @@ from secondpass_evaluation.report.text import (
     Column,
     Table,
     Tone,
+    calls_per_query,
     interval,
     milliseconds,
     row,
     short_name,
+    tone_of,
 )
-from secondpass_evaluation.report.verdict import Verdict, calls_per_query, tone_of, verdict
+from secondpass_evaluation.report.verdict import Verdict, verdict
 from secondpass_evaluation.results import ComparisonData, Result, percentile
 from secondpass_evaluation.significance import TIE
 

@@ -15,13 +15,15 @@ from secondpass_evaluation.report.text import (
     Row,
     Table,
     Tone,
+    degraded_by,
     in_milliseconds,
     interval,
     number,
     p_value,
     row,
+    tone_of,
+    too_few,
 )
-from secondpass_evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
 from secondpass_evaluation.results import ComparisonData, Result, percentile
 from secondpass_evaluation.significance import Difference, fewest_queries
 
@@ -166,7 +168,7 @@ def differences(comparison: ComparisonData) -> Table:
 
 
 def _difference_row(name: str, difference: Difference) -> Row:
-    significant = Cell("yes" if is_significant(difference) else "no", tone_of(difference))
+    significant = Cell("yes" if difference.is_significant else "no", tone_of(difference))
     if not difference.enough_queries:
         significant = Cell("too few queries")
     elif difference.corrected_p is None:

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from secondpass.markup import clean
+from secondpass.types import DEGRADED_WORDS
 from secondpass_evaluation.results import Result
+from secondpass_evaluation.significance import Difference
 from secondpass_evaluation.texts import ELLIPSIS
 
 NONE = "\N{EN DASH}"
+ZERO = 5e-5
+"""Differences below this are printed as 0.0000."""
 
 
 def shortened_name(text: object, length: int) -> str:
@@ -77,6 +81,31 @@ def interval(low: float | None, high: float | None, sign: str = "+") -> str:
     return NONE if low is None or high is None else f"{low:{sign}.4f} to {high:{sign}.4f}"
 
 
+def too_few(difference: Difference) -> str:
+    """A phrase that there are too few queries; empty if there are enough."""
+    if difference.enough_queries:
+        return ""
+    are = "query is" if difference.queries == 1 else "queries are"
+    return f"{difference.queries} {are} too few to say"
+
+
+def calls_per_query(result: Result) -> str | None:
+    """Calls per query as text; None if not known, and if no service is asked."""
+    count = len(result.cost.seconds)
+    if not count or not result.cost.calls:
+        return None
+    return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
+
+
+def degraded_by(result: Result) -> str:
+    """Why rankings are degraded, in words, with the names of fallbacks."""
+    words = {**DEGRADED_WORDS}
+    if names := sorted(result.fallbacks):
+        plural = "s" if len(names) > 1 else ""
+        words["fallback"] = f"ranked by the fallback{plural} {listed(names)}"
+    return "; ".join(words[reason] for reason in words if result.degraded_by.get(reason))
+
+
 def listed(items: list[str]) -> str:
     """The items as ``a, b and c``."""
     *most, last = items
@@ -85,6 +114,13 @@ def listed(items: list[str]) -> str:
 
 Tone: TypeAlias = Literal["", "gain", "loss", "issue"]
 """The colour of a cell: better or worse than the system it is compared with, or an issue."""
+
+
+def tone_of(difference: Difference) -> Tone:
+    """The colour of a difference: none if it is not significant."""
+    if not difference.is_significant or abs(difference.mean) < ZERO:
+        return ""
+    return "gain" if difference.mean > 0 else "loss"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.words import WORDS_VERSION
 from secondpass.settings import counted
+from secondpass.settings.arguments import explained
 from secondpass_evaluation.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import (
@@ -79,6 +80,7 @@ class Index(HybridRetriever):
         return f"<Index {str(self.folder)!r}, {counted(len(self.corpus), 'passage')}>"
 
 
+@explained()
 def open_index(
     folder: AnyPath,
     embedder: NamedEmbedder | None = None,

@@ -18,6 +18,7 @@ from secondpass.formats.files import naming
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.words import WORDS_VERSION
+from secondpass.settings.arguments import explained
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.errors import IndexFaultError, first_few
 from secondpass_evaluation.search.documents import (
@@ -80,6 +81,7 @@ class Built:
     seconds: float
 
 
+@explained()
 def build_index(
     source: AnyPath,
     folder: AnyPath,

@@ -21,6 +21,7 @@ from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.words import split_words
 from secondpass.settings import describe
+from secondpass.settings.arguments import explained
 from secondpass.settings.messages import did_you_mean
 from secondpass_evaluation.search.embedders import Embedder, embed_checked, embed_query
 
@@ -144,6 +145,7 @@ class HybridRetriever:
             return ("lexical",)
         return get_args(Mode)
 
+    @explained()
     def retrieve(
         self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
     ) -> list[Candidate]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass.formats.lines import AnyPath
 from secondpass.ranking.blending import Blend
 from secondpass.settings import counted, suggestion

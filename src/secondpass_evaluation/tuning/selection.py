@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from secondpass.errors import unchangeable
+from secondpass.attributes import unchangeable
 from secondpass_evaluation.significance import holm
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from secondpass import InputError
 from secondpass.asking.life_cycle import close_all
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
+from secondpass.settings.arguments import explained
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -40,6 +41,7 @@ SMALLEST_GAIN = 0.01
 2 to rank 1. Users hardly notice a smaller one, and every pass takes time."""
 
 
+@explained()
 def tune(
     suite: Suite,
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec | None = None,

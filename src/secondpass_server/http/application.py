@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from secondpass import Reranker
 from secondpass.ranking.diagnostics import log, log_exception
+from secondpass.settings.arguments import explained
 from secondpass_server.http.admission import Admission
 from secondpass_server.http.bodies import (
     CLOSE,
@@ -43,6 +44,7 @@ _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]*)?")
 """The Host header: a name, and perhaps a port."""
 
 
+@explained()
 def create_app(
     rerankers: Mapping[str, Reranker], settings: ServerSettings | None = None
 ) -> Starlette:

@@ -30,6 +30,7 @@ from secondpass.asking.life_cycle import aclose_all
 from secondpass.ranking.diagnostics import log_exception, log_issues
 from secondpass.ranking.options import CallOptions
 from secondpass.settings import suggestion
+from secondpass.settings.arguments import explained
 from secondpass.settings.messages import reworded
 
 
@@ -195,6 +196,7 @@ class ToolLimits:
     issue_messages: bool = False
 
 
+@explained()
 def create_server(
     rerankers: Mapping[str, Reranker], limits: ToolLimits | None = None
 ) -> MCPServer[None]:

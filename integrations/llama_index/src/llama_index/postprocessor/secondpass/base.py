@@ -58,6 +58,7 @@ from secondpass.adapters import (
     check_options,
     describe,
     detached,
+    explained,
     fork_lock,
     naming_kept_keys,
     saved,
@@ -71,6 +72,7 @@ Detached = BeforeValidator(detached)
 """Marks fields with mappings, of which a copy is kept: the caller may change theirs later."""
 
 _updating = fork_lock()
+_explained = explained(lambda: SecondPassRerank.PARAMETERS.of_keyword)
 
 
 class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
@@ -288,6 +290,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     # ------------------------------------------------------------------ reranking
 
+    @_explained
     def rerank_nodes(
         self,
         nodes: Sequence[NodeWithScore],
@@ -321,6 +324,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             converted = candidates(nodes, self.metadata_mode)
             return self._result(nodes, self._reranker.rerank(text, converted, **settings), finish)
 
+    @_explained
     async def arerank_nodes(
         self,
         nodes: Sequence[NodeWithScore],
@@ -339,6 +343,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             ranking = await self._reranker.arerank(text, converted, **settings)
             return self._result(nodes, ranking, finish)
 
+    @_explained
     def query_settings(
         self,
         *,
@@ -367,6 +372,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         given = {name: value for name, value in settings.items() if value is not None}
         return self._scope.block(given)
 
+    @_explained
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """How many nodes to ask the retriever for (its ``similarity_top_k``).
 
@@ -383,6 +389,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         items = self._settings(top_k)["top_k"]
         return self._reranker.candidates_needed(items, depth=self.depth)
 
+    @_explained
     def store(self, nodes: Sequence[NodeWithScore]) -> Stored:
         """Encode nodes ahead, and keep them in the ``store`` of the method.
 
@@ -397,6 +404,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             StoreError: no method has a store, or not all nodes could be stored.
         """
         return self._reranker.store(candidates(checked_nodes(nodes), self.metadata_mode))
+
+    postprocess_nodes = _explained(BaseNodePostprocessor.postprocess_nodes)
+    apostprocess_nodes = _explained(BaseNodePostprocessor.apostprocess_nodes)
 
     @dispatcher.span
     def _postprocess_nodes(

@@ -6,7 +6,14 @@ from haystack.components.generators.chat.types import ChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tracing.tracer import tracer
 
-from secondpass.adapters import Closing, FrameworkLLM, SavedByAdapter, completion, in_thread
+from secondpass.adapters import (
+    Closing,
+    FrameworkLLM,
+    SavedByAdapter,
+    completion,
+    explained,
+    in_thread,
+)
 from secondpass.extend import Completion, LLMError, Prompt
 
 
@@ -18,6 +25,7 @@ class ChatGeneratorLLM(FrameworkLLM):
     client belongs to, `run` is called in a thread.
     """
 
+    @explained()
     def __init__(
         self, chat_generator: ChatGenerator, timeout: float = FrameworkLLM.default_timeout
     ) -> None:

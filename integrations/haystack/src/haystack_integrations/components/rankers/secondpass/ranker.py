@@ -31,6 +31,7 @@ from secondpass.adapters import (
     checked_list,
     describe,
     detached,
+    explained,
     kind_of,
     naming_kept_keys,
     results,
@@ -48,6 +49,8 @@ _DEFAULTS = {"dedupe": True}
 setting has no effect, so it is neither compared with the parameter nor saved."""
 _NEIGHBOURS = ("source_id", "split_idx_start")
 """Metadata of Haystack's splitters: the document of a chunk, and where the chunk begins in it."""
+
+_explained = explained(lambda: SecondPassRanker.PARAMETERS.of_keyword)
 
 
 @component
@@ -257,6 +260,7 @@ class SecondPassRanker:
         """The name of the method: a model's name, or for example `listwise by gpt-4.1-mini`."""
         return self._reranker.method.name
 
+    @_explained
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """Return how many documents to ask the retriever for.
 
@@ -272,6 +276,7 @@ class SecondPassRanker:
         return self._reranker.candidates_needed(settings["top_k"], depth=self.depth)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
+    @_explained
     def run(
         self,
         query: str,
@@ -323,6 +328,7 @@ class SecondPassRanker:
         return self._output(documents, ranking)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
+    @_explained
     async def run_async(
         self,
         query: str,

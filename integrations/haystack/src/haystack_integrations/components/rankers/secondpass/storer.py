@@ -12,7 +12,8 @@ from haystack_integrations.components.rankers.secondpass.ranker import (
     candidates,
     checked_documents,
 )
-from secondpass.adapters import use_logger
+from secondpass import ConfigurationError, Problem
+from secondpass.adapters import describe, explained, use_logger
 
 
 @component
@@ -38,15 +39,22 @@ class SecondPassStorer:
     ```
     """
 
+    @explained()
     def __init__(self, ranker: SecondPassRanker) -> None:
         """Create a SecondPassStorer. Nothing is loaded yet.
 
         :param ranker:
             The ranker whose method has the store.
+        :raises secondpass.ConfigurationError:
+            If it is no SecondPassRanker.
         """
+        if not isinstance(ranker, SecondPassRanker):
+            message = f"give a SecondPassRanker, not {describe(ranker)}"
+            raise ConfigurationError([Problem(("ranker",), message)], "SecondPassStorer")
         self.ranker = ranker
 
     @component.output_types(documents=list[Document], stored=dict[str, int])
+    @explained()
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """Store documents. Those that are stored already are not encoded again.
 
