@@ -6,10 +6,13 @@ import signal
 import subprocess
 
 import pytest
+import typer
+from typer.main import get_command
 
 from command_calls import SCRIPT, process, python, started
 from command_requests import LEXICAL, json_lines, requests
 from secondpass import Issue, Ranking, Report
+from secondpass.cli.app import app
 from secondpass.cli.running import _log_warnings
 from secondpass.ranking.diagnostics import log_issues
 
@@ -145,6 +148,23 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
         ("query hi --model m", "--model: no such option; did you mean --rerank-model?"),
         ("query hi --mode vector", "--mode: no such option; did you mean --vector?"),
         ("query hi --mode=vector", "--mode: no such option; did you mean --vector?"),
+        ("rerank --fromat json", "--fromat: no such option; did you mean --format?"),
+        ("rerank --no-txt", "--no-txt: no such option; did you mean --no-text?"),
+        ("rerank --hlep", "--hlep: no such option; did you mean --help?"),
+        ("query hi --depth 5", "--depth: no such option; did you mean --rerank-top-n?"),
+        (
+            "query hi --rerank-top-k 5",
+            "--rerank-top-k: no such option; did you mean --rerank-top-n?",
+        ),
+        ("query vector --zzz 3", "--zzz: no such option (see --help)"),
+        ("eval a --metric nDCG@10", "--metric: no such option; did you mean --measure?"),
+        ("eval a --batch 4", "--batch: no such option; did you mean --concurrency?"),
+        ("calibrate a --target 0.9", "--target: no such option; did you mean --keep?"),
+        ("serve --log-level debug", "--log-level: no such option; write --set log_level=…"),
+        ("tune a --try embedded --budget 3", "--budget: no such option (see --help)"),
+        ("index a --chunk-size 9", "--chunk-size: no such option; did you mean --passage-size?"),
+        ("index a --chunk 9", "--chunk: no such option; did you mean --passage-size?"),
+        ("version", "version: no such command; did you mean --version?"),
         ("drift", "missing A, such as secondpass drift monitoring --after 2026-11-15.."),
         ("drift a --alpha 7", "--alpha: must be less than or equal to 1, not 7"),
         (
@@ -160,6 +180,80 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
 def test_wrong_arguments_are_in_the_words_of_settings(secondpass, arguments, message):
     told = secondpass(*arguments.split())
     assert (told.code, told.out, told.err) == (2, "", f"secondpass: {message}\n")
+
+
+@pytest.mark.parametrize("preset", [[], ["--preset", "embedded"], ["--preset=embedded"]])
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("query x --corpus c --rerank-top-k 20", "did you mean --rerank-top-n?"),
+        ("query x --corpus c --depth 5", "did you mean --rerank-top-n?"),
+        ("rerank a --fromat table", "did you mean --format?"),
+        ("rerank a --stric", "did you mean --strict?"),
+        ("rerank a --limit 3", "did you mean --top-k?"),
+        ("rerank a --deadline 2", "write --set limits.deadline=…"),
+        ("rerank a --model m", "write --set method.type=cross_encoder --set method.model=…"),
+        ("rerank a --model jina", "did you mean --preset jina?"),
+        ("eval a --metric nDCG@10", "did you mean --measure?"),
+        ("calibrate a --target 0.9", "did you mean --keep?"),
+        ("serve --log-level debug", "write --set log_level=…"),
+    ],
+)
+def test_a_hint_is_about_the_option_whatever_else_the_line_has(secondpass, arguments, hint, preset):
+    told = secondpass(*arguments.split(), *preset)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.endswith(f": no such option; {hint}\n")
+
+
+def commands(command=None, parent=None, path=()):
+    """Each subcommand: its words, its click command and its context."""
+    command = command or get_command(app)
+    context = command.make_context(" ".join(path), [], parent=parent, resilient_parsing=True)
+    if not hasattr(command, "list_commands"):
+        context.resilient_parsing = False
+        yield " ".join(path), command, context
+        return
+    for name in command.list_commands(context):
+        yield from commands(command.get_command(context, name), context, (*path, name))
+
+
+def misspelt(option):
+    """The option with one letter left out, doubled or replaced, or two swapped."""
+    word = option.removeprefix("--")
+    middle = len(word) // 2
+    yield f"--{word[:middle]}{word[middle + 1 :]}"
+    yield f"--{word}{word[-1]}"
+    yield f"--{word[:middle]}x{word[middle + 1 :]}"
+    yield f"--{word[: middle - 1]}{word[middle]}{word[middle - 1]}{word[middle + 1 :]}"
+
+
+AS_NEAR = {("--context", "--cntext"), ("--int8", "--inx8"), ("--int8", "--in8")}
+"""Misspelt options that another option is as similar to."""
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "context"), [pytest.param(*it, id=it[0]) for it in commands()]
+)
+def test_each_misspelt_option_is_suggested(path, command, context, capsys):
+    options = [
+        name
+        for option in command.get_params(context)
+        if option.param_type_name == "option"
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    ]
+    assert "--help" in options
+    wrong = {}
+    for option in options:
+        for word in {*misspelt(option)} - {*options}:
+            for line in ([word, "vector"], [word, "x", "--preset", "embedded", "--json"]):
+                with pytest.raises(typer.Exit):
+                    command.parse_args(context, list(line))
+                message = " ".join(capsys.readouterr().err.split())
+                expected = f"secondpass: {word}: no such option; did you mean {option}?"
+                if message != expected:
+                    wrong[(option, word)] = message
+    assert {*wrong} - AS_NEAR == set(), wrong
 
 
 def test_closed_output_pipe_is_not_an_error():

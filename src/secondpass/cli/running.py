@@ -54,7 +54,12 @@ _SIGNALS = {
 _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
     "--mode": ("--vector", "--lexical", "--hybrid", "--behind"),
     **dict.fromkeys(("--budget", "--max-tokens", "--token-budget"), ("--tokens",)),
-    **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k", "--k")),
+    **dict.fromkeys(("--k", "--top-n", "--topn", "--limit"), ("--top-k",)),
+    **dict.fromkeys(("--depth", "--rerank-depth"), ("--rerank-top-n",)),
+    **dict.fromkeys(("--metric", "--metrics"), ("--measure",)),
+    **dict.fromkeys(("--chunk", "--chunk-size", "--chunk-length"), ("--passage-size",)),
+    "--target": ("--keep",),
+    "--batch": ("--concurrency",),
     **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model", "--try")),
     "--rerank-model": ("--try",),
     **dict.fromkeys(("--preset", "--config", "--compare", "--pool"), ("--try", "--preset")),
@@ -74,8 +79,9 @@ _COMMANDS_INSTEAD: Mapping[str, str] = {
     "serve-mcp": "mcp",
     "threshold": "calibrate",
     "validate": "config",
+    "version": "--version",
 }
-"""Word for what a command does -> its name, where there is such a command."""
+"""Word for what a command or an option does -> its name, where there is such a one."""
 
 _NO_CHOICE = re.compile(r"'(?P<value>[^']*)' is not one of (?P<known>'.+')\.$", re.DOTALL)
 """Typer's message about a value of an option that has few values."""
@@ -114,7 +120,7 @@ class Subcommand(TyperCommand):
                 takes_none = "not take" in getattr(error, "message", "")
                 value = "takes no value" if takes_none else "needs a value"
                 fail(f"{name}: {value}", USAGE_ERROR)
-            hint = self._option_instead(name, args)
+            hint = self._option_instead(name, args, ctx)
             fail(f"{name}: no such option{hint}", USAGE_ERROR)
         for option in self.params:
             is_single = option.param_type_name == "option" and not (
@@ -131,25 +137,27 @@ class Subcommand(TyperCommand):
         except TyperException as error:
             if "unexpected extra argument" not in error.message:
                 raise
-            fail(self._about_extra([*map(str, extra)], values), USAGE_ERROR)
+            fail(self._about_extra([*map(str, extra)], values, ctx), USAGE_ERROR)
 
-    def _option_instead(self, name: str, args: Sequence[str]) -> str:
-        """``; …`` an option of the value's name or a similar one, or what to write instead."""
-        options = [name for option in self.params for name in option.opts]
-        after = [value for word, value in pairwise([*args, ""]) if word == name]
-        after += [word.removeprefix(f"{name}=") for word in args]
-        known = [it for it in dict.fromkeys(f"--{it}" for it in after) if it in options]
+    def _option_instead(self, name: str, args: Sequence[str], ctx: Any) -> str:
+        """``; …`` the option that is misspelt, or what to write for the name or its value."""
+        options = _option_names(self, ctx)
         if name in {"--set", "-s"} and "--try" in options:
             return "; write the settings to a YAML file, and name it with --try"
+        instead = [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
+        if not instead and most_similar(name, options, ALIKE):
+            return _similar(name, options)
+        values = [value for word, value in pairwise([*args, ""]) if word == name]
+        values += [word.partition("=")[2] for word in args if word.startswith(f"{name}=")]
+        if flags := [it for it in dict.fromkeys(f"--{it}" for it in values) if it in options]:
+            return f"; did you mean {listed(flags)}?"
         source = next((it for it in ("--preset", "--try") if it in options), None)
-        named = next((value for value in after if value in preset_names()), None)
-        if source and named and not known:
+        named = next((value for value in values if value in preset_names()), None)
+        if source and named:
             return f"; did you mean {source} {named}?"
-        known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
-        if not known:
-            is_setting = "--set" in options and not most_similar(name, options, ALIKE)
-            return (is_setting and _as_setting(name, options)) or _similar(name, options)
-        return f"; did you mean {listed(known)}?"
+        if instead:
+            return f"; did you mean {listed(instead)}?"
+        return ("--set" in options and _as_setting(name, options)) or " (see --help)"
 
     def _about_parameter(self, error: typer.BadParameter, values: Mapping[str, Any]) -> str:
         """What is wrong with the value of a parameter, or what is missing."""
@@ -169,9 +177,9 @@ class Subcommand(TyperCommand):
         shown = value if _NUMBER.fullmatch(str(value)) else describe(value)
         return f"{name}: {message}, not {shown}" if is_shown else f"{name}: {message}"
 
-    def _about_extra(self, extra: Sequence[str], values: Mapping[str, Any]) -> str:
+    def _about_extra(self, extra: Sequence[str], values: Mapping[str, Any], ctx: Any) -> str:
         """What is wrong with arguments that are left over, and which option is probably meant."""
-        options = [name for option in self.params for name in option.opts]
+        options = _option_names(self, ctx)
         word, words = extra[0], " ".join(extra)
 
         def option(*names: str) -> str:
@@ -190,6 +198,16 @@ class Subcommand(TyperCommand):
         elif "--question" in options:
             hint = "; put the question between quotes"
         return f"{escaped(words)}: unexpected{hint}"
+
+
+def _option_names(command: Any, ctx: Any) -> list[str]:
+    """The names of all options, ``--help`` included."""
+    return [
+        name
+        for option in command.get_params(ctx)
+        if option.param_type_name == "option"
+        for name in (*option.opts, *option.secondary_opts)
+    ]
 
 
 def _similar(word: str, known: Sequence[str]) -> str:
@@ -229,8 +247,7 @@ class CommandGroup(TyperGroup):
         except TyperException as error:
             if (name := getattr(error, "option_name", None)) is None:
                 raise
-            options = [name for option in self.params for name in option.opts]
-            fail(f"{name}: no such option{_similar(name, options)}", USAGE_ERROR)
+            fail(f"{name}: no such option{_similar(name, _option_names(self, ctx))}", USAGE_ERROR)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the subcommand; the exit code is 2 if there is none of this name."""
@@ -238,8 +255,8 @@ class CommandGroup(TyperGroup):
         known = self.list_commands(ctx)
         if name == "help" and name not in known:
             return self._help(ctx, args[1:])
-        instead = _COMMANDS_INSTEAD.get(name)
-        hint = f"; did you mean {instead}?" if instead in known else _similar(name, known)
+        instead, names = _COMMANDS_INSTEAD.get(name), [*known, *_option_names(self, ctx)]
+        hint = f"; did you mean {instead}?" if instead in names else _similar(name, known)
         takers = [it for it in ("show", "validate") if it in known]
         if takers and Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
             hint = "; write " + listed([f"{ctx.info_name} {it} {name}" for it in takers])

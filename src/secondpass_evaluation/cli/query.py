@@ -74,6 +74,9 @@ from secondpass_evaluation.texts import leading_headings
 
 Searchable: TypeAlias = HybridRetriever | Index
 
+_TOP_K = 8
+"""Results to print if neither the option nor the configuration says."""
+
 _MIN_LIST_DEPTH = 100
 """Fewest candidates of each list to fuse."""
 
@@ -116,7 +119,16 @@ def query(
             metavar="NAME", help="Name of the reranker's model, instead of the configured one."
         ),
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of results.")] = 8,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k",
+            "-k",
+            min=1,
+            help="Number of results. Default: with `--rerank` the configuration's `top_k`; 8 if "
+            "it has none.",
+        ),
+    ] = None,
     rrf_k: Annotated[
         float,
         typer.Option(
@@ -173,7 +185,7 @@ def query(
     as_json = form is ResultFormat.json
     mode = _mode(vector=vector, lexical=lexical)
     reranker = None
-    options: dict[str, Any] = {"top_k": k}
+    options: dict[str, Any] = {}
     embedder = EmbeddedEmbedder()
     if rerank:
         if vector:
@@ -181,14 +193,15 @@ def query(
         config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
         embedder = _embedder(config_values)
         reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
-        options["order"] = parse_order(reranker, order)
-        options["instruction"] = instruction
+        top_k = top_k or reranker.top_k
+        options = {"order": parse_order(reranker, order), "instruction": instruction}
     elif configured != RerankerOptions() or any(
         (rerank_model, device, rerank_top_n, order, instruction, monitor)
     ):
         warn("options of the reranker have no effect without --rerank")
 
-    count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
+    top_k = options["top_k"] = top_k or _TOP_K
+    count = top_k if reranker is None else _candidates_needed(reranker, top_k, rerank_top_n)
     with progress_bars(quiet) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
         retriever: Searchable
@@ -211,13 +224,13 @@ def query(
         "question": question,
         "mode": mode if ranking is None else f"{mode}+rerank",
         "corpus": str(corpus),
-        "k": k,
+        "top_k": top_k,
     }
     if mode == "hybrid":
         record["rrf_k"] = rrf_k
     if reranker is not None:
         record |= {"retrieved": len(candidates), "rerank_top_n": reranker.depth}
-    shown = candidates[:k] if ranking is None else ranking
+    shown = candidates[:top_k] if ranking is None else ranking
     _print_results(record, shown, explain, as_json=as_json)
     _check_explained(explain or (), [str(candidate.id) for candidate in candidates])
 
@@ -338,11 +351,11 @@ def _load_reranker(
     return load_for({**config, "log_level": "debug"}, dry_run=dry_run)
 
 
-def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
+def _candidates_needed(reranker: Reranker, top_k: int, top_n: int | None) -> int:
     """How many candidates to retrieve, so that ``--rerank-top-n`` of them can be reranked."""
-    needed = reranker.candidates_needed(k)
+    needed = reranker.candidates_needed(top_k)
     if needed is None:  # everything that is retrieved is reranked
-        needed = max(k, _MIN_LIST_DEPTH)
+        needed = max(top_k, _MIN_LIST_DEPTH)
     return max(needed, top_n or 0)
 
 

@@ -88,7 +88,7 @@ def ids(record):
     ],
 )
 def test_each_mode_is_that_of_the_retriever(here, query, options, mode):
-    record = query(*OWL, *options, "--k", 3)
+    record = query(*OWL, *options, "--top-k", 3)
     expected = HybridRetriever(CORPUS, EmbeddedEmbedder()).retrieve("owl at night", 3, mode, 5)
     assert record["mode"] == mode
     assert record["results"] == [
@@ -137,9 +137,9 @@ def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options,
         ("depth: 70", ("--rerank-top-n", 20), 20, 20, 20),
         ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11, 11),
         ("depth: null", (), 100, 100, None),
-        ("depth: null", ("--k", 150), 150, 150, None),
-        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20, 70),
-        ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20, 10),
+        ("depth: null", ("--top-k", 150), 150, 150, None),
+        ("depth: 70\ncandidate_multiplier: 4", ("--top-k", 5), 20, 20, 70),
+        ("depth: 10\ncandidate_multiplier: 4", ("--top-k", 5), 10, 20, 10),
     ],
 )
 def test_how_many_are_retrieved_and_judged(
@@ -150,11 +150,27 @@ def test_how_many_are_retrieved_and_judged(
     record = query("owl", "--corpus", "many", "--lexical", "--rerank", "-c", file, *options)
     assert record["report"]["usage"]["pairs"] == judged
     assert (record["retrieved"], record["rerank_top_n"]) == (retrieved, depth)
-    assert len(record["results"]) == min(retrieved, record["k"])
+    assert len(record["results"]) == min(retrieved, record["top_k"])
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        ((), 8),
+        (("--set", "top_k=3"), 3),
+        (("--set", "top_k=3", "-k", 4), 4),
+        (("-k", 2), 2),
+    ],
+)
+def test_the_number_of_results_is_that_of_the_option_or_the_configuration(
+    here, query, options, number
+):
+    record = query("owl", "--corpus", "many", *LEXICAL, *options)
+    assert (len(record["results"]), record["top_k"]) == (number, number)
 
 
 def test_an_order_can_be_given(here, query):
-    call = ("owl", "--corpus", "many", *LEXICAL, "--k", 5)
+    call = ("owl", "--corpus", "many", *LEXICAL, "--top-k", 5)
     plain, ordered = ids(query(*call)), ids(query(*call, "--order", "lost_in_the_middle"))
     assert ordered == [*plain[::2], *plain[1::2][::-1]]
 
@@ -301,7 +317,7 @@ def test_a_stale_index_is_searched_on_request_only(index_of, secondpass, query, 
         (["owl", "--corpus", "empty", "--lexical"], 1, "empty: has no text to search"),
         ([*OWL, "--explain", "owls"], 2, "--explain: needs --rerank"),
         ([*OWL, "--dry-run"], 2, "--dry-run: needs --rerank"),
-        ([*OWL, "--k", 0], 2, "--k"),
+        ([*OWL, "--top-k", 0], 2, "--top-k"),
         ([*OWL, "--rerank-top-n", 0], 2, "--rerank-top-n"),
         ([*OWL, "--rrf-k", -1], 2, "--rrf-k"),
         ([*OWL, "-f", "table", "--json"], 2, "--json, --format: give one of them"),
@@ -374,7 +390,7 @@ def test_the_best_window_is_shown(index_of, query):
 
 
 def test_the_table_shows_what_it_is_sorted_by(here, query):
-    call = ["owl", "--corpus", "words", *LEXICAL, "--k", "3"]
+    call = ["owl", "--corpus", "words", *LEXICAL, "--top-k", "3"]
     call += ["--set", "blend={original: 0.9, normalize: minmax}"]
     rows = query(*call)["results"]
     finals = [row["final_score"] for row in rows]
