@@ -333,7 +333,8 @@ def _documented(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         text = inspect.cleandoc(base.__doc__ or "")
         for section in _PARAMETERS.findall(text):
-            meanings |= {name: _markdown(meaning) for name, meaning in _ENTRY.findall(section)}
+            for name, meaning in _ENTRY.findall(section):
+                meanings[name] = re.sub(r"\bNone\b", "null", _markdown(meaning))
     return meanings
 
 
@@ -382,11 +383,11 @@ def _range(schema: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if value is None or value == [] or value == ():
-        return "none"
+    if value is None:
+        return "`null`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    text = str(value).replace("\n", r"\n")
+    text = str([] if value == () else value).replace("\n", r"\n")
     return f"`{text}`" if text else "empty"
 
 

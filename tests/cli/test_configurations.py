@@ -104,6 +104,49 @@ def test_settings_override_a_base(settings, described):
     assert base == {"method": "lexical"}
 
 
+BLEND = "write --set blend.original={} --set blend.normalize=minmax"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        *(
+            (
+                f"blend={word}",
+                "has settings of its own; to switch it off, write --set blend=null; otherwise "
+                + BLEND.format(0.3),
+            )
+            for word in ("none", "off", "false", "No")
+        ),
+        ("blend=0.4", "has settings of its own; " + BLEND.format(0.4)),
+        ("blend=foo", "has settings of its own; " + BLEND.format(0.3)),
+        ("limits=5", "has settings of its own; write --set limits.NAME=5, where NAME is one of: "),
+        (
+            "limits=none",
+            "has settings of its own; to switch it off, write --set limits=null; otherwise write "
+            "--set limits.NAME=…, where NAME is one of: ",
+        ),
+        ("depth=none", "must be a whole number, not 'none'; to switch it off, write null"),
+        ("limits.deadline=off", "must be a number, not 'off'; to switch it off, write null"),
+        ("fallback=none", "no method is named 'none'; to switch it off, write []"),
+    ],
+)
+def test_what_switches_a_setting_off_is_named(secondpass, write, setting, message):
+    key = setting.partition("=")[0]
+    told = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", "--set", setting)
+    assert (told.code, told.flat.startswith(f"secondpass: --set {key}: {message}")) == (1, True)
+    if "write --set" not in message:
+        fixed = f"{key}={message.rpartition('write ')[2]}"
+        again = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", "-s", fixed)
+        assert again.code == 0, again.err
+
+
+def test_the_suggested_blend_is_accepted(secondpass, write):
+    settings = BLEND.format(0.3).removeprefix("write ").split()
+    told = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", *settings)
+    assert told.code == 0, told.err
+
+
 @pytest.mark.parametrize(
     ("described", "top_n", "depth"),
     [({}, None, 50), ({}, 3, 3), ({"depth": 7}, None, 7), ({"depth": 7}, 3, 3),

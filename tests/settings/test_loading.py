@@ -133,6 +133,20 @@ WRONG = [
     ({"limits": {"deadline": 0}}, "limits.deadline: must be greater than 0, not 0"),
     ({"limits": {"deadline": float("inf")}}, "limits.deadline: must be a finite number"),
     ({"limits": {"dedline": 1}}, "limits.dedline: unknown key; did you mean 'deadline'?"),
+    ({"depth": "none"}, "depth: must be a whole number, not 'none'; to switch it off, write None"),
+    (
+        {"blend": "off"},
+        "blend: must be a mapping such as {original: 0.3, normalize: minmax}, not 'off'; to switch "
+        "it off, write None",
+    ),
+    ({"fallback": "none"}, "fallback: no method is named 'none'; to switch it off, write []"),
+    ({"fallback": False}, "fallback: must be a list, not False; to switch it off, write []"),
+    (
+        {"terms": "off"},
+        "terms: give a list of mappings with a 'type', not 'off'; to switch it off, write []",
+    ),
+    ({"strict": "no"}, "strict: must be true or false, not 'no'; to switch it off, write False"),
+    ({"limits": {"deadline": "Off"}}, "limits.deadline: must be a number, not 'Off'; to switch "),
     ({"limits": 2}, "limits: must be a mapping such as {deadline: 2}, not 2; its keys are: "),
     ({"limits": "2"}, "limits: must be a mapping, not '2'; its keys are: "),
     (
@@ -288,7 +302,8 @@ def test_values_of_files_are_named_as_the_file_writes_them(path):
         messages = {problem.path[0]: problem.message for problem in caught.value.problems}
         assert messages["tail"] == "must be 'keep' or 'drop', not null"
         assert messages["depth"] == "must be a whole number, not true"
-        assert messages["limits"] == "must be a number, not false"
+        hint = "; to switch it off, write null"
+        assert messages["limits"] == f"must be a number, not false{hint}"
         assert messages["blend"].endswith(", not 'a, not None'")
         assert messages["fallback"].endswith(", not null")
         with pytest.raises(ConfigurationError, match=r"tail: must be 'keep' or 'drop', not None"):

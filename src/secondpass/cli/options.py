@@ -25,8 +25,8 @@ from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
 from secondpass.settings.loading import MAPPING, depth_with_store, has_store, merged
-from secondpass.settings.messages import of_file
-from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
+from secondpass.settings.messages import means_off, of_file, off_value
+from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, name_hint
 from secondpass.settings.registry import preset_names
 from secondpass.settings.signature import Nested
 
@@ -465,8 +465,13 @@ def _check_is_mapping(key: str, value: Any, text: str) -> None:
     own = model_of(nested[0]).model_fields
     required = [name for name, each in own.items() if each.is_required()]
     if len(required) == 1:
-        others = {**examples(nested[0]), required[0]: text}
+        others = {required[0]: OPEN, **examples(nested[0])}
+        if not isinstance(value, bool | str):
+            others[required[0]] = text
         hint = "write " + " ".join(f"--set {key}.{name}={each}" for name, each in others.items())
     else:
-        hint = f"write --set {key}.NAME={text}, where NAME is one of: {', '.join(sorted(own))}"
+        shown = OPEN if isinstance(value, bool | str) else text
+        hint = f"write --set {key}.NAME={shown}, where NAME is one of: {', '.join(sorted(own))}"
+    if means_off(value) and off_value(model_of(Reranker), key) == "None":
+        hint = f"to switch it off, write --set {key}=null; otherwise {hint}"
     raise ConfigurationError(f"--set {key}: has settings of its own; {hint}")

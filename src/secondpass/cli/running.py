@@ -35,7 +35,7 @@ from secondpass.cli.console import (
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import counted, describe, parameter_hints, parameters_of
 from secondpass.settings.loading import MAPPING
-from secondpass.settings.messages import ALIKE, did_you_mean, most_similar, reworded
+from secondpass.settings.messages import ALIKE, did_you_mean, most_similar, of_file, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
 
@@ -370,7 +370,7 @@ def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
     set_ones = [any(it.path[: len(key)] == key for key in keys) for it in error.problems]
     problems = [
         Problem((), f"--set {problem}") if is_set else problem
-        for problem, is_set in zip(error.problems, set_ones, strict=True)
+        for problem, is_set in zip(of_file(error.problems), set_ones, strict=True)
     ]
     about = "" if error.about == MAPPING and all(set_ones) else error.about
     return ConfigurationError(problems, about)

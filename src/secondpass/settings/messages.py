@@ -5,14 +5,15 @@ from __future__ import annotations
 import builtins
 import os
 import re
-from collections.abc import Callable, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import ConfigurationError, Problem, printable, with_article
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 
 REQUIRED = "is required"
 """Message about a setting that is absent and has no default."""
@@ -52,7 +53,7 @@ def of_file(problems: Sequence[Problem]) -> list[Problem]:
         Problem(
             problem.path,
             re.sub(
-                r"(?<=, not )(None|True|False)(?=$|;)",
+                r"(?:(?<=, not )|(?<=, write ))(None|True|False)(?=$|;)",
                 lambda value: _OF_FILES[value[0]],
                 problem.message,
             ),
@@ -193,6 +194,33 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
                 message += did_you_mean(detail["input"], known)
             problems.append(Problem(path, message))
     return problems
+
+
+_OFF = frozenset({"none", "null", "off", "no", "false", "disabled"})
+
+
+def means_off(value: object) -> bool:
+    """Whether a value that a setting does not take is meant to switch it off."""
+    return value is False or (isinstance(value, str) and value.casefold() in _OFF)
+
+
+def off_value(model: type[BaseModel], name: str) -> str | None:
+    """What switches a setting off, as Python writes it: None, an empty list or False, if any."""
+    field = model.model_fields.get(name)
+    if field is None:
+        return None
+    if type(None) in typing.get_args(field.annotation):
+        return "None"
+    return "[]" if field.default == () else "False" if field.default is False else None
+
+
+def with_off_hint(problem: Problem, settings: Mapping[str, Any], model: type[BaseModel]) -> Problem:
+    """The problem, with what to write if the value is meant to switch the setting off."""
+    name = problem.path[0] if problem.path else None
+    if not means_off(settings.get(str(name))) or (off := off_value(model, str(name))) is None:
+        return problem
+    message = problem.message.partition(";")[0]
+    return Problem(problem.path[:1], f"{message}; to switch it off, write {off}")
 
 
 _WITH_SIZE = frozenset({"too_short", "too_long"})

@@ -38,6 +38,7 @@ from secondpass.settings.messages import (
     problems_of,
     suggestion,
     too_many_by_position,
+    with_off_hint,
 )
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         # A preset has the settings that are required.
         problems = [problem for problem in problems if problem.path == ("preset",)] or problems
         problems = [_with_example(cls, problem) for problem in problems]
+        problems = [with_off_hint(problem, settings, model) for problem in problems]
         raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
 
