@@ -84,6 +84,7 @@ cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_belo
   report_unexplained
 cli.rerank_input: read_context
 cli.tables: FittedTable plain_table
+cli.warming: WarmUp
 concurrency.lazy: Lazy public_names require
 concurrency.processor: limit_cpus usable_cpus
 concurrency.threads: retrieve_exception

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -215,6 +215,13 @@ def measure_reranker(
 def warm_up_quietly(reranker: Reranker) -> bool:
     """Load the models; what fails is not logged twice, as the rankings log it, too."""
     return reranker.changed(log_level="debug").warm_up()
+
+
+def warm_up_if_timed(reranker: Reranker) -> None:
+    """Load the models before the clock of a deadline starts; what fails, the rankings report."""
+    if reranker.limits.deadline is not None or reranker.limits.target is not None:
+        with suppress(Exception):
+            warm_up_quietly(reranker)
 
 
 def _stability(

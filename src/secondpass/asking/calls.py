@@ -13,10 +13,12 @@ from secondpass.asking.scheduler import (
     CallBatches,
     CallLists,
     CallScorer,
+    ScorerCall,
     scoring_deadline_error,
     scoring_time_error,
 )
 from secondpass.concurrency.admission import CLAIM, Claim
+from secondpass.concurrency.lazy import LOADING
 from secondpass.errors import (
     MethodError,
     MissingExtraError,
@@ -42,12 +44,26 @@ def score(call: CallScorer, *, in_task: bool = False) -> Scored:
         return late
     with scoring(call.scorer, call.requests, call.operations) as running:
         try:
-            outcome: Scored = _scores(call)
+            outcome: Scored
+            if any(ledger.timed for ledger in call.ledgers):
+                outcome = _counting_loads(call).run(_scores, call)
+            else:
+                outcome = _scores(call)
         except BaseException as error:  # CancelledError included: the scorer may run its own loop
             if not in_task:
                 reraise_exit(error)
             outcome = _to_method_error(error, call.ledgers)
         return running.ended(outcome)
+
+
+def _counting_loads(call: ScorerCall) -> contextvars.Context:
+    """A context for the scorer, in which the ledgers count the time in which models are loaded.
+
+    An interruption ends it, too.
+    """
+    context = contextvars.copy_context()
+    context.run(LOADING.set, [ledger.new_loading() for ledger in call.ledgers])
+    return context
 
 
 def _scores(call: CallScorer) -> list[list[Any]]:
@@ -85,8 +101,7 @@ def collect(
         if claim.target < math.inf:
             deadline = claim.target if end is None else min(claim.target, end)
     with scoring(call.scorer, call.requests, call.operations) as running:
-        # In a context of its own, which an interruption ends, too.
-        context = contextvars.copy_context()
+        context = _counting_loads(call)
         context.run(CLAIM.set, claim if reads_claim else None)
         try:
             context.run(_collect, call, collected, claim, deadline, end)

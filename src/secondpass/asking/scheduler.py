@@ -164,7 +164,7 @@ Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | Wai
 
 def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
     """The outcome of a scorer call that the deadline cut off."""
-    return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
+    return DeadlineError(_passed(_deadline(ledgers), ledgers))
 
 
 def scoring_time_error(
@@ -180,8 +180,32 @@ def scoring_time_error(
     """
     limit = _target(ledgers) if latest < claim.deadline else _deadline(ledgers)
     if time.monotonic() >= latest:
-        return DeadlineError(f"{limit} passed before these were scored")
-    return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}")
+        return DeadlineError(_passed(limit, ledgers))
+    return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}{_loaded(ledgers)}")
+
+
+def _passed(limit: str, ledgers: Sequence[Ledger]) -> str:
+    """That a limit passed before texts were scored, and whether because of a model's loading."""
+    loads = [it for ledger in ledgers if (it := ledger.loading) is not None and it.is_running]
+    if not loads:
+        return f"{limit} passed before these were scored{_loaded(ledgers)}"
+    seconds = max(it.seconds for it in loads)
+    return f"{limit} passed while the model was being loaded ({seconds:.2g} s so far); {_WARM_UP}"
+
+
+def _loaded(ledgers: Sequence[Ledger]) -> str:
+    """``; …`` if a good part of the time went into the loading of models."""
+    for ledger in ledgers:
+        seconds = 0.0 if ledger.loading is None else ledger.loading.seconds
+        limits = [it for it in (ledger.limits.deadline, ledger.limits.target) if it is not None]
+        if limits and seconds > _MUCH * min(limits):
+            return f"; {seconds:.2g} s of it went into loading the model: {_WARM_UP}"
+    return ""
+
+
+_WARM_UP = "call warm_up() when the process starts"
+_MUCH = 0.1
+"""Share of a ranking's time from which on the loading of a model may be why it did not suffice."""
 
 
 def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:

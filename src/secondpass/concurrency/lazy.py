@@ -9,7 +9,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
@@ -44,6 +44,48 @@ class PerObject(Generic[T]):
             return self._values[id(owner)]
 
 
+class LoadingTime:
+    """The seconds that the calls of one ranking have waited until a :class:`Lazy` had its value."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._since: float | None = None  # the begin of a load that has not ended
+
+    @property
+    def is_running(self) -> bool:
+        return self._since is not None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all loads, until now if one is running."""
+        since = self._since
+        return self._seconds + (0.0 if since is None else time.monotonic() - since)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count the time of the block, unless it is within another one."""
+        if self._since is not None:
+            yield
+            return
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds, self._since = self.seconds, None
+
+
+LOADING: ContextVar[Sequence[LoadingTime]] = ContextVar("loading", default=())
+"""Where the time of loads is counted: of each ranking that the running call is for."""
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    with ExitStack() as stack:
+        for time_ in LOADING.get():
+            stack.enter_context(time_.counted())
+        yield
+
+
 class Lazy(Generic[T]):
     """A value that is created on first use, once for all threads.
 
@@ -67,7 +109,7 @@ class Lazy(Generic[T]):
         value = self._value
         if value is not None:
             return value
-        with self._lock:
+        with _counted(), self._lock:
             if self._value is not None:
                 return self._value
             if self._failure is not None:

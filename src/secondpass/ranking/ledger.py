@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secondpass.concurrency.admission import Claim
+from secondpass.concurrency.lazy import LoadingTime
 from secondpass.concurrency.turns import Sharing
 from secondpass.effects import Call, Judgement, Left, Method
 from secondpass.errors import BudgetError, MethodError
@@ -93,6 +94,8 @@ class Ledger:
             observer.
         sharing: what it has of the scorer that is called in parts; None if none is.
         kept: what the running method leaves to others.
+        loading: how long its calls of scorers have waited for models that were loaded; None before
+            the first call.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -116,6 +119,7 @@ class Ledger:
     operations: list[Operation] = field(default_factory=list)
     sharing: Sharing | None = None
     kept: Kept = Kept()
+    loading: LoadingTime | None = None
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -168,6 +172,12 @@ class Ledger:
             self.limits.min_depth,
             now,
         )
+
+    def new_loading(self) -> LoadingTime:
+        """Where a call that begins now counts; an abandoned call goes on with its own."""
+        if self.loading is None or self.loading.is_running:
+            self.loading = LoadingTime()
+        return self.loading
 
     def add_times(self, waiting: float, calling: float) -> None:
         """Count the time of a call of a scorer, or of a round of questions."""

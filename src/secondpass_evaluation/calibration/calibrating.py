@@ -37,6 +37,7 @@ from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.provenance import tuning_notes
 from secondpass_evaluation.rerankers import Spec
+from secondpass_evaluation.reranking import warm_up_if_timed
 from secondpass_evaluation.suites import Suite
 
 
@@ -130,6 +131,7 @@ def calibrate(
             progress=progress,
             journal=journal,
         )
+        warm_up_if_timed(scorer)
         rankings = observed.rankings("rerank", scorer)
         by_query, notes = samples(rankings, suite.qrels, suite.queries, relevant)
         check_samples(by_query, keep, per, notes)

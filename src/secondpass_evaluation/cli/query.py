@@ -55,6 +55,7 @@ from secondpass.cli.rankings import (
     report_unexplained,
 )
 from secondpass.cli.tables import FittedTable
+from secondpass.cli.warming import WarmUp
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
@@ -217,9 +218,7 @@ def query(
         return
     ranking = None
     if reranker is not None:
-        with monitored(monitor):
-            ranking = reranker.rerank(question, candidates, **options)
-        _warn_of_issues(ranking.report)
+        ranking = _reranked(reranker, Request(question, candidates), options, monitor)
     record: dict[str, Any] = {
         "question": question,
         "mode": mode if ranking is None else f"{mode}+rerank",
@@ -233,6 +232,17 @@ def query(
     shown = candidates[:top_k] if ranking is None else ranking
     _print_results(record, shown, explain, as_json=as_json)
     _check_explained(explain or (), [str(candidate.id) for candidate in candidates])
+
+
+def _reranked(
+    reranker: Reranker, request: Request, options: Mapping[str, Any], monitor: Path | None
+) -> Ranking:
+    """The ranking, whose issues are printed."""
+    WarmUp(reranker).before([request], [options])
+    with monitored(monitor):
+        ranking = reranker.rerank(request.query, request.candidates, **options)
+    _warn_of_issues(ranking.report)
+    return ranking
 
 
 def _print_results(

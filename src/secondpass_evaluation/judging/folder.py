@@ -30,6 +30,7 @@ from secondpass_evaluation.judging.labels import (
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.reading import Qrels, read_qrels
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
+from secondpass_evaluation.reranking import warm_up_if_timed
 from secondpass_evaluation.writing import write_qrels
 
 Pools: TypeAlias = dict[str, tuple[Candidate, ...]]
@@ -71,6 +72,7 @@ def pooled(
         raise ConfigurationError(f"{name}: {reason}")
     try:
         for name, (reranker, _) in created.items():
+            warm_up_if_timed(reranker)
             results[f"{observed.stage}+{name}"] = {
                 query: [candidates[query][item.position] for item in ranking[:depth]]
                 for query, ranking in observed.rankings(name, reranker).items()

@@ -175,6 +175,22 @@ def test_an_order_can_be_given(here, query):
     assert ordered == [*plain[::2], *plain[1::2][::-1]]
 
 
+def test_the_load_of_the_model_takes_nothing_of_the_deadline(here, query, monkeypatch):
+    class Slow:
+        score_kind, warmed = "unbounded", 0
+
+        def warm_up(self):
+            self.warmed += 1
+
+        def score_pairs(self, _query, documents):
+            return [float(self.warmed)] * len(documents)
+
+    reranker = Reranker(Slow(), limits={"deadline": 9})
+    monkeypatch.setattr("secondpass.cli.options.load", lambda _config: reranker)
+    record = query(*OWL, *LEXICAL)
+    assert {row["rerank_score"] for row in record["results"]} == {1.0}
+
+
 def test_an_instruction_reaches_the_model(here, query, monkeypatch):
     model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
     reranker = Reranker({"type": "listwise", "llm": model})

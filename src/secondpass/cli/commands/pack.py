@@ -28,6 +28,7 @@ from secondpass.cli.options import (
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
+from secondpass.cli.warming import WarmUp
 from secondpass.errors import MissingExtraError
 from secondpass.formats import to_json
 from secondpass.formats.requests import InputRequest, batches
@@ -91,6 +92,7 @@ def pack(
     options = defaults.read(lambda: reranker)
     context, _ = read_context(defaults.context)
     packed_count, counts = 0, Counter[str]()
+    warm_up = WarmUp(reranker)
     with ExitStack() as stack:
         # No bars between texts that are printed to the terminal.
         no_bars = quiet or as_text or on_terminal(sys.stdout)
@@ -98,10 +100,10 @@ def pack(
         requests = source.requests(stack, reranker, progress)
         for window in batches(requests, batch or default_batch(reranker)):
             asked = [request_of(item, context) for item in window]
+            call_options = [{**options, **item.options} for item in window]
+            warm_up.before(asked, call_options)
             try:
-                rankings = rerank_grouped(
-                    reranker, asked, [{**options, **item.options} for item in window]
-                )
+                rankings = rerank_grouped(reranker, asked, call_options)
             except RerankError as error:
                 fail(str(error))
             for item, ranking in zip(window, rankings, strict=True):

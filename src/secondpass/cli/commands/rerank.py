@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,9 +44,11 @@ from secondpass.cli.rankings import (
 )
 from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
+from secondpass.cli.warming import WarmUp
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, not_reranked, summary
 from secondpass.ranking.result import Ranking, RerankError
+from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill
 from secondpass.types import Progress
 
@@ -178,16 +180,7 @@ def rerank(
         requests = source.requests(stack, reranker, progress)
         unexplained, some_ids = set(explain or ()), dict[str, None]()
         windows = batches(_without_ids_of(requests, unexplained, some_ids), batch)
-
-        def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
-            call_options = [{**options, **item.options} for item in window]
-            try:
-                return rerank_grouped(
-                    reranker, [request_of(item, context) for item in window], call_options
-                )
-            except RerankError as error:
-                fail(f"requests {before + 1} to {before + len(window)}: {error}")
-
+        rank = _ranker(reranker, options, context)
         total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
     if candidates == 0 and (total == 0 or query is not None):
@@ -198,6 +191,24 @@ def rerank(
     report_unexplained(unexplained, [*some_ids], "no candidate has this id")
     if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
+
+
+def _ranker(
+    reranker: Reranker, options: Mapping[str, Any], context: Any
+) -> Callable[[Sequence[InputRequest], int], list[Ranking]]:
+    """A function that ranks requests; it also takes how many were before them, for messages."""
+    warm_up = WarmUp(reranker)
+
+    def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
+        call_options = [{**options, **item.options} for item in window]
+        asked = [request_of(item, context) for item in window]
+        warm_up.before(asked, call_options)
+        try:
+            return rerank_grouped(reranker, asked, call_options)
+        except RerankError as error:
+            fail(f"requests {before + 1} to {before + len(window)}: {error}")
+
+    return rank
 
 
 def _print_summary(
