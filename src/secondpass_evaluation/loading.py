@@ -30,7 +30,7 @@ from typing import Any
 from secondpass import Candidate, InputError
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import find_file, open_input, uncompressed_name
-from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.formats.lines import AnyPath, Line, instead_of, read_json_lines
 from secondpass.formats.reading import read_queries
 from secondpass.ranking.candidates import query_key, stated_score
 from secondpass.ranking.rendering import well_formed
@@ -186,7 +186,8 @@ def _query_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any], str]]:
         text = next((record[key] for key in QUERY_KEYS if key in record), None)
         if not isinstance(text, str):
             what = "a 'query' (or 'question', or 'text'): a string"
-            raise line.error(f"needs {what}, not {describe(text)}")
+            hint = instead_of(record, "query") if text is None else f", not {describe(text)}"
+            raise line.error(f"needs {what}{hint}")
         yield line, record, text
 
 
@@ -199,21 +200,22 @@ def _read_queries_with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
         if identifier in queries:
             raise line.error(f"the id {identifier!r} is a duplicate")
         queries[identifier] = text
-        qrels[identifier] = dict(_relevances(line, record.get("relevant")))
+        qrels[identifier] = dict(_relevances(line, record))
     if not queries:
         line_form = '{"query": "…", "relevant": ["id", …]}'
         raise FormatError(path, None, f"has no queries: lines such as {line_form}")
     return queries, qrels
 
 
-def _relevances(line: Line, relevant: Any) -> Iterator[tuple[str, int]]:
+def _relevances(line: Line, record: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    relevant = record.get("relevant")
     if isinstance(relevant, dict):
         pairs = list(relevant.items())
     elif isinstance(relevant, list):
         pairs = [(document, 1) for document in relevant]
     else:
         what = "a list of ids, or a mapping of ids to grades"
-        raise line.error(f"needs 'relevant': {what}, not {describe(relevant)}")
+        raise line.error(f"needs 'relevant': {what}{instead_of(record, 'relevant')}")
     for document, grade in pairs:
         identifier = checked_id(line, document, "an id in 'relevant'")
         try:
@@ -304,7 +306,7 @@ def read_candidates(
         query = checked_id(line, record.get("query_id"), "the 'query_id'")
         items = record.get("candidates")
         if not isinstance(items, list):
-            raise line.error(f"needs 'candidates': a list, not {describe(items)}")
+            raise line.error(f"needs 'candidates': a list{instead_of(record, 'candidates')}")
         if query in candidates:
             raise line.error(f"the query_id {query!r} is a duplicate")
         candidates[query] = [_candidate(line, item, known) for item in items]

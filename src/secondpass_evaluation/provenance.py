@@ -69,7 +69,7 @@ def check_free(file: Path, *, force: bool) -> Path:
     if not file.parent.is_dir():
         raise InputError(f"{file}: the folder {file.parent} does not exist")
     if file.exists() and not force:
-        raise InputError(f"{file}: already exists; use --force (force=True) to overwrite it")
+        raise InputError(f"{file}: already exists; use force=True to overwrite it")
     return file
 
 

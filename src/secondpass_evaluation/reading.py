@@ -195,7 +195,8 @@ def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
     if len(fields) != (3 if tabbed else 4):
         count = "three tab-separated" if tabbed else "four"
         names = "query document relevance" if tabbed else "query 0 document relevance"
-        raise line.error(f"must have {count} fields ({names}), has {len(fields)}")
+        commas = line.text.count(",") >= 2 and "; the fields are separated by commas: use tabs"
+        raise line.error(f"must have {count} fields ({names}), has {len(fields)}{commas or ''}")
     query, document, relevance = fields[0], fields[-2], fields[-1].strip()
     if not query or not document:
         raise line.error("an id is empty")

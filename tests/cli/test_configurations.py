@@ -141,6 +141,23 @@ def test_what_switches_a_setting_off_is_named(secondpass, write, setting, messag
         assert again.code == 0, again.err
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "model=m",
+            "model: unknown key; write --set method.type=cross_encoder --set method.model=…",
+        ),
+        ("timeout=3", "timeout: unknown key; write --set limits.deadline=…"),
+        ("method.depth=3", "method.depth: unknown key; write --set depth=…"),
+        ("verbose=1", "verbose: unknown key; leave it out; the result has a report"),
+    ],
+)
+def test_hints_about_set_name_options(secondpass, write, setting, message):
+    told = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", "--set", setting)
+    assert (told.code, told.err) == (1, f"secondpass: --set {message}\n")
+
+
 def test_the_suggested_blend_is_accepted(secondpass, write):
     settings = BLEND.format(0.3).removeprefix("write ").split()
     told = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", *settings)

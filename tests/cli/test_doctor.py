@@ -106,6 +106,7 @@ def test_what_cannot_run_is_told_and_exits_with_1(
     found = json.loads(told.out)["reranker"]
     assert (told.code, found["runs"]) == (1, False)
     assert reason in found["reason"]
+    assert told.err == f"secondpass: {found['reason']}\n"
     if "closed.yaml" in arguments:
         assert f"cannot run: {reason}" in on_a_terminal("doctor", *arguments, env=WIDE)
 
@@ -140,6 +141,7 @@ def test_a_doubtful_model_is_told_first_and_fails_unless_its_scores_are_known(
     told = secondpass("doctor", folder, "--json")
     found = json.loads(told.out)["model"]
     assert (told.code, found["runs"]) == (1, True)
+    assert told.err == f"secondpass: {folder} is doubtful: {found['doubt']}\n"
     assert found["doubt"].startswith("of six questions with an obvious answer, the model ranks ")
     shown = on_a_terminal("doctor", folder, columns=400, env={"NO_COLOR": "1"})
     assert shown.splitlines()[0].startswith(f"model: {folder} is doubtful: of six questions")
@@ -150,6 +152,7 @@ def test_a_doubtful_model_is_told_first_and_fails_unless_its_scores_are_known(
         known.write_text(json.dumps(line))
         told = secondpass("doctor", folder, "--against", str(known), "--json")
         assert (told.code, json.loads(told.out)["model"]["against"]["agrees"]) == (code, not code)
+        assert ("its scores differ from the known ones" in told.err) == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,17 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
         ("tune a --try embedded --budget 3", "--budget: no such option (see --help)"),
         ("index a --chunk-size 9", "--chunk-size: no such option; did you mean --passage-size?"),
         ("index a --chunk 9", "--chunk: no such option; did you mean --passage-size?"),
+        (
+            "tune a --depths 5,10",
+            "--depths: must be a whole number, not '5,10'; repeat the option: --depths 5 --depths "
+            "10",
+        ),
+        ("tune a --depths 5 --depths b", "--depths: must be a whole number, not 'b'"),
+        (
+            "eval a --mode vector,lexical",
+            "--mode: must be one of 'given', 'vector', 'lexical', 'hybrid', not 'vector,lexical'; "
+            "repeat the option: --mode vector --mode lexical",
+        ),
         ("version", "version: no such command; did you mean --version?"),
         ("drift", "missing A, such as secondpass drift monitoring --after 2026-11-15.."),
         ("drift a --alpha 7", "--alpha: must be less than or equal to 1, not 7"),

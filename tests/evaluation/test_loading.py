@@ -198,7 +198,9 @@ def test_missing_files(folder: Path, missing: str, problem: str) -> None:
     [
         ("{]", "is not JSON"),
         ('{"relevant": ["a"]}', "needs a 'query'"),
-        ('{"query": "x"}', "needs 'relevant'"),
+        ('{"query": "x"}', "ids to grades; the line has only 'query'"),
+        ('{"query": "x", "answers": ["a"]}', "ids to grades; rename 'answers' to 'relevant'"),
+        ('{"q": "x"}', "or 'text'): a string; rename 'q' to 'query'"),
         ('{"query": "x", "relevant": "a"}', "needs 'relevant'"),
         ('{"query": "x", "relevant": [null]}', "an id in 'relevant' must be"),
         ('{"query": "x", "relevant": {"a": 0.5}}', "the grade of 'a' must be"),

@@ -50,7 +50,7 @@ def test_a_comment_is_wrapped_and_cannot_end(tmp_path):
 def test_an_existing_file_is_kept_unless_forced(tmp_path):
     path = tmp_path / "a.yml"
     path.write_text("method: lexical\n")
-    with pytest.raises(InputError, match=r"already exists; use --force \(force=True\)"):
+    with pytest.raises(InputError, match=r"already exists; use force=True"):
         write_config(path, {"method": "embedded"}, [])
     assert path.read_text() == "method: lexical\n"
     write_config(path, {"method": "embedded"}, [], force=True)

@@ -69,6 +69,7 @@ def test_empty_files_have_nothing(file):
         (read_corpus, '{"id": 1, "text": ""}', '{"id": "1", "text": "x"}', "id '1' was given befo"),
         (read_qrels, "1 0 a 1", "1 0 b", "must have four fields (query 0 document relevance), has"),
         (read_qrels, "1 0 a 1", "1 0 b", "has 3; tab-separated judgments of three columns need"),
+        (read_qrels, "1 0 a 1", "1,b,1", "has 1; the fields are separated by commas: use tabs"),
         (read_qrels, "1 0 a 1", "1 0 b 1 x", "must have four fields (query 0 document relevance)"),
         (read_qrels, "1 0 a 1", "1 0 b 1.0", "the relevance must be an integer, not '1.0'"),
         (read_qrels, "1 0 a 1", "1 0 b 1_0", "the relevance must be an integer"),

@@ -61,8 +61,19 @@ def test_a_request_comes_back():
 GOOD = {"query": "q", "candidates": []}
 WRONG = [
     ([{"text": "a"}], "1: has no 'query'; to rank these lines as candidates, give --query"),
-    ([{"candidates": []}], "1: needs a 'query': a string, not "),
-    ([{"query": "q"}], "1: needs 'candidates': a list, not "),
+    ([{"candidates": []}], "1: needs a 'query': a string; the line has only 'candidates'"),
+    ([{"question": "q"}], "1: needs a 'query': a string; rename 'question' to 'query'"),
+    ([{"query": None}], "1: needs a 'query': a string, not None"),
+    ([{}], "1: needs a 'query': a string; the line has no key"),
+    ([{"query": "q"}], "1: needs 'candidates': a list; the line has only 'query'"),
+    ([{"query": "q", "candidates": None}], "1: needs 'candidates': a list, not None"),
+    *(
+        (
+            [{"query": "q", key: ["a"]}],
+            f"needs 'candidates': a list; rename '{key}' to 'candidates'",
+        )
+        for key in ("documents", "passages", "contexts")
+    ),
     ([{**GOOD, "candidates": ["a", 5]}], "1: candidate 2: must be an object or a string, not 5"),
     ([{**GOOD, "candidates": [{"text": "a", "score": "1"}]}], "1: the score must be a number"),
     ([{**GOOD, "candidates": [{"text": "a", "originalScore": "1"}]}], "score must be a number"),

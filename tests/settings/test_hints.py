@@ -410,6 +410,7 @@ OTHER_SPELLINGS = [
     ("Cohere", "Reranker.from_preset('cohere')"),
     ("OpenAI", "{'type': 'openai', 'model': …}"),
     ("GPT-4o", "'model': 'gpt-4o'"),
+    ("llm", "is the 'llm' of a method: use 'listwise', 'graded', 'pointwise' or 'blocks'"),
     ("CrossEncoder", "did you mean 'cross_encoder'?"),
     ("ms-marco-MiniLM-L-12-v2", "'model': 'cross-encoder/ms-marco-MiniLM-L12-v2'"),
     ("ms-marco-TinyBERT-L-2-v2", "'model': 'cross-encoder/ms-marco-TinyBERT-L2-v2'"),

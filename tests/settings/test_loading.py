@@ -354,6 +354,7 @@ def test_a_file_names_the_variable_of_a_key(path, monkeypatch, name, method):
 
 UNKNOWN = {
     "misspelt": ("embeded", "no preset is named 'embeded'; did you mean 'embedded'?"),
+    "far": ("nothere", "no preset is named 'nothere'; known are: "),
     "path": ("../default", "no preset is named '../default'"),
     "file name": ("default.yaml", "no preset is named 'default.yaml'"),
     "empty": ("", "no preset is named ''"),

@@ -25,7 +25,7 @@ from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
 from secondpass.settings.loading import MAPPING, depth_with_store, has_store, merged
-from secondpass.settings.messages import means_off, of_file, off_value
+from secondpass.settings.messages import ALIKE, means_off, of_file, off_value
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, name_hint
 from secondpass.settings.registry import preset_names
 from secondpass.settings.signature import Nested
@@ -419,7 +419,7 @@ def _check_source(preset_name: str | None, file: Path | None) -> None:
     hint = name_hint(preset_name, as_options=True)
     if Path(preset_name).suffix.lower() in CONFIGURATION_SUFFIXES:
         hint = f"; if it is a file, use --config {preset_name}"
-    hint = hint or suggestion(preset_name, registry.preset_names())
+    hint = hint or suggestion(preset_name, registry.preset_names(), least=ALIKE)
     raise ConfigurationError(f"no preset is named {preset_name!r}{hint}")
 
 

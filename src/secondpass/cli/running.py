@@ -35,7 +35,14 @@ from secondpass.cli.console import (
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import counted, describe, parameter_hints, parameters_of
 from secondpass.settings.loading import MAPPING
-from secondpass.settings.messages import ALIKE, did_you_mean, most_similar, of_file, reworded
+from secondpass.settings.messages import (
+    ALIKE,
+    UNKNOWN_KEY,
+    did_you_mean,
+    most_similar,
+    of_file,
+    reworded,
+)
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
 
@@ -171,11 +178,16 @@ class Subcommand(TyperCommand):
         message = reworded(error.message)
         if choice := _NO_CHOICE.search(error.message):
             value, known = choice["value"], re.findall(r"'([^']+)'", choice["known"])
-            return f"{name}: {message}, not {describe(value)}{did_you_mean(value, known)}"
-        value = values.get(parameter.name)
+            hint = _repeated(name, value) if getattr(parameter, "multiple", False) else ""
+            hint = hint or did_you_mean(value, known)
+            return f"{name}: {message}, not {describe(value)}{hint}"
+        value, hint = values.get(parameter.name), ""
+        if isinstance(value, list):
+            value = next((it for it in value if not _NUMBER.fullmatch(it)), value[0])
+            hint = _repeated(name, value)
         is_shown = isinstance(value, str) and message.startswith("must ")
         shown = value if _NUMBER.fullmatch(str(value)) else describe(value)
-        return f"{name}: {message}, not {shown}" if is_shown else f"{name}: {message}"
+        return f"{name}: {message}, not {shown}{hint}" if is_shown else f"{name}: {message}"
 
     def _about_extra(self, extra: Sequence[str], values: Mapping[str, Any], ctx: Any) -> str:
         """What is wrong with arguments that are left over, and which option is probably meant."""
@@ -198,6 +210,13 @@ class Subcommand(TyperCommand):
         elif "--question" in options:
             hint = "; put the question between quotes"
         return f"{escaped(words)}: unexpected{hint}"
+
+
+def _repeated(name: str, value: str) -> str:
+    """``; …`` how to give an option several values; empty if there is no comma in this one."""
+    parts = [part.strip() for part in value.split(",")]
+    several = " ".join(f"{name} {part}" for part in parts)
+    return f"; repeat the option: {several}" if len(parts) > 1 and all(parts) else ""
 
 
 def _option_names(command: Any, ctx: Any) -> list[str]:
@@ -366,14 +385,23 @@ def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
     """
     if not settings or not isinstance(error, ConfigurationError):
         return error
+    found = [_in_options(problem) for problem in error.problems]
     keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings]
     set_ones = [any(it.path[: len(key)] == key for key in keys) for it in error.problems]
     problems = [
         Problem((), f"--set {problem}") if is_set else problem
-        for problem, is_set in zip(of_file(error.problems), set_ones, strict=True)
+        for problem, is_set in zip(of_file(found), set_ones, strict=True)
     ]
     about = "" if error.about == MAPPING and all(set_ones) else error.about
     return ConfigurationError(problems, about)
+
+
+def _in_options(problem: Problem) -> Problem:
+    """The problem of an unknown key, whose hint names options in place of Python."""
+    if "; it is a setting" not in problem.message:
+        return problem
+    hint = _as_setting(str(problem.path[-1]), ())
+    return Problem(problem.path, UNKNOWN_KEY + hint) if hint else problem
 
 
 def _report(error: Exception, into: object) -> NoReturn:
@@ -382,7 +410,7 @@ def _report(error: Exception, into: object) -> NoReturn:
         _flush_or_discard()
         raise typer.Exit(0) from None
     if isinstance(error, SecondPassError):
-        fail(str(error))
+        fail(str(error).replace("force=True", "--force"))
     if isinstance(error, OSError):
         _flush_or_discard()
         fail(_place(error, into) + (_reason(error) or type(error).__name__))

@@ -103,7 +103,7 @@ def export(
     names = {"onnx": "onnx/model{}.onnx", "openvino": "openvino/openvino_model{}.xml"}
     file = names[backend].format("_int8" if int8 else "")
     if (folder / file).exists() and not force:
-        raise InputError(f"{folder / file}: exists; it is replaced with --force (force=True)")
+        raise InputError(f"{folder / file}: exists; it is replaced with force=True")
     lists = _lists(pairs)
     advance = progress or (lambda _label, _done, _total: None)
 
@@ -148,7 +148,7 @@ def _doubt(engine: PairEngine, *, force: bool) -> str | None:
         return engine.doubt()
     except ModelLoadError as error:
         if not force:
-            message = f"refused: {error}; nothing was written (--force, force=True, writes it)"
+            message = f"refused: {error}; nothing was written (force=True writes it)"
             raise ExportError(message) from error
         return str(error)
 
@@ -288,7 +288,7 @@ def _check(
     if not force and (overlap is None or overlap < LEAST_OVERLAP):
         raise ExportError(
             f"refused: the top-{TOP} overlap with the original is {overlap:.3f}, below "
-            f"{LEAST_OVERLAP}; nothing was written (--force, force=True, writes it)",
+            f"{LEAST_OVERLAP}; nothing was written (force=True writes it)",
             agreements,
         )
 
@@ -297,9 +297,7 @@ def check_differences(draft: Path, folder: Path) -> None:
     """Raise InputError unless a folder's files are equal to the new ones of the same names."""
     for path, place in _places(draft, folder).items():
         if place.exists() and not _same(path, place):
-            raise InputError(
-                f"{place}: exists with other content; it is replaced with --force (force=True)"
-            )
+            raise InputError(f"{place}: exists with other content; it is replaced with force=True")
 
 
 def move_into(draft: Path, folder: Path, file: str, aside: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -85,7 +85,7 @@ def parse_json(line: Line) -> Any:
     except json.JSONDecodeError as error:
         raise line.error(
             f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
-            f"{_conversion(line.path)}"
+            f"{conversion(line.path)}"
         ) from None
     except RecursionError:
         raise line.error("is not JSON that can be parsed: it is nested too deeply") from None
@@ -102,11 +102,37 @@ _CONVERSIONS = {
 """Ending of a file that is no JSON lines -> a command that makes JSON lines of it."""
 
 
-def _conversion(path: AnyPath) -> str:
+def conversion(path: AnyPath) -> str:
     """``; …`` how to make JSON lines of a file; empty where its name does not say what it is."""
     command = _CONVERSIONS.get(Path(path).suffix.lower())
     name = shlex.quote(printable(str(path)))
     return "" if command is None else f"; convert the file: `{command.format(name)}`"
+
+
+_RENAMED: Mapping[str, Sequence[str]] = {
+    "candidates": ("documents", "passages", "contexts", "docs", "texts", "results", "hits"),
+    "relevant": ("answers", "relevant_ids", "relevant_docs", "positives", "positive_ids", "qrels"),
+    "id": ("doc_id", "docid", "docno", "document_id", "corpus_id", "pid", "passage_id"),
+    "query": ("question", "query_text", "search_query", "q", "prompt"),
+    "text": ("contents", "content", "page_content", "body", "passage", "document", "snippet"),
+}
+"""Key of a record -> names that other tools give it."""
+_MOST_KEYS, _LONGEST_KEY = 8, 40
+"""Keys of a record that a message lists, and their characters."""
+
+
+def instead_of(record: Mapping[str, Any], key: str) -> str:
+    """``, not …`` the value of a key; ``; …`` which key to rename, or which there are, without it.
+
+    ``key`` is one for which :data:`_RENAMED` has other names.
+    """
+    if key in record:
+        return f", not {describe(record[key])}"
+    other = next((name for name in _RENAMED[key] if name in record), None)
+    if other is not None:
+        return f"; rename {other!r} to {key!r}"
+    keys = ", ".join(repr(printable(name[:_LONGEST_KEY])) for name in [*record][:_MOST_KEYS])
+    return f"; the line has only {keys}" if keys else "; the line has no key"
 
 
 def _reject_constant(name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import uncompressed_name
-from secondpass.formats.lines import INTEGER, AnyPath, Line, parse_object, read_lines
+from secondpass.formats.lines import INTEGER, AnyPath, Line, instead_of, parse_object, read_lines
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -52,7 +52,7 @@ def parse_document(line: Line, record: Mapping[str, Any]) -> Candidate:
     identifier = _id(line, record)
     text, title, nested = record.get("text"), record.get("title"), record.get("metadata")
     if not isinstance(text, str):
-        raise line.error(f"'text' must be a string, not {describe(text)}")
+        raise line.error(f"'text' must be a string{instead_of(record, 'text')}")
     if title is not None and not isinstance(title, str):
         raise line.error(f"'title' must be a string, not {describe(title)}")
     if nested is not None and not isinstance(nested, dict):
@@ -89,7 +89,7 @@ def read_queries(path: AnyPath) -> dict[str, str]:
             record = {"id": identifier, "text": rest}
         text = record.get("text")
         if not isinstance(text, str):
-            raise line.error(f"'text' must be a string, not {describe(text)}")
+            raise line.error(f"'text' must be a string{instead_of(record, 'text')}")
         query_id = str(_id(line, record))
         line.check_new(query_id, seen)
         queries[query_id] = text
@@ -132,5 +132,7 @@ def _id(line: Line, record: Mapping[str, Any]) -> str | int:
         raise line.error("has both '_id' and 'id', and they differ")
     value = record.get("_id", record.get("id"))
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(value)}")
+        key = "_id" if "_id" in record else "id"
+        what = f"needs an '_id' or 'id': a string or an integer{instead_of(record, key)}"
+        raise line.error(what)
     return value

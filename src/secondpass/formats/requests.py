@@ -10,7 +10,14 @@ from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
-from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
+from secondpass.formats.lines import (
+    AnyPath,
+    Line,
+    decode_line,
+    instead_of,
+    parse_json,
+    parse_object,
+)
 from secondpass.ranking.candidates import TEXT_KEYS, stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
 from secondpass.ranking.result import Ranking, item_record
@@ -144,9 +151,9 @@ def parse_request(
         raise line.error("has no 'query'; to rank these lines as candidates, give --query")
     query, items = value.get("query"), value.get("candidates")
     if not isinstance(query, str):
-        raise line.error(f"needs a 'query': a string, not {describe(query)}")
+        raise line.error(f"needs a 'query': a string{instead_of(value, 'query')}")
     if not isinstance(items, list):
-        raise line.error(f"needs 'candidates': a list, not {describe(items)}")
+        raise line.error(f"needs 'candidates': a list{instead_of(value, 'candidates')}")
     identifier = _id(line, value, _ID_KEYS)
     candidates = [
         _candidate(line, item, text_needed, f"candidate {number}: ")

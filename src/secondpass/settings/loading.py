@@ -27,7 +27,7 @@ from secondpass.settings import (
 )
 from secondpass.settings.arguments import explained
 from secondpass.settings.keys import literal_keys, with_read_keys
-from secondpass.settings.messages import of_file
+from secondpass.settings.messages import ALIKE, of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
 from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
 
@@ -95,7 +95,7 @@ def _text(name: str, caller: str = "") -> str:
         hint = "; use Reranker.from_config(…)" if isinstance(name, Mapping | PathLike) else ""
         raise ConfigurationError(f"give the name of a preset, not {describe(name)}{hint}")
     hint = name_hint(name, caller=caller) or path_hint(name)
-    hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True)
+    hint = hint or suggestion(name, registry.preset_names(), leads_to_page=True, least=ALIKE)
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
 

@@ -89,7 +89,7 @@ _SEARCHES = {
 """Names of searches elsewhere -> the name here."""
 
 
-def did_you_mean(word: object, known: Sequence[str]) -> str:
+def did_you_mean(word: object, known: Sequence[str], least: float = 0.65) -> str:
     """``; did you mean 'x'?`` if a known word is similar; else empty, also if it is no string.
 
     Case, and hyphens for underscores, make no difference.
@@ -98,7 +98,7 @@ def did_you_mean(word: object, known: Sequence[str]) -> str:
         return ""
     if (search := _SEARCHES.get(_folded(word))) in known:
         return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
-    similar = most_similar(word, known)
+    similar = most_similar(word, known, least)
     return "" if similar is None else f"; did you mean {similar!r}?"
 
 
@@ -120,16 +120,19 @@ def _folded(word: str) -> str:
     return word.casefold().replace("-", "_")
 
 
-def suggestion(word: str, known: Sequence[str], *, leads_to_page: bool = False) -> str:
+def suggestion(
+    word: str, known: Sequence[str], *, leads_to_page: bool = False, least: float = 0.65
+) -> str:
     """``; did you mean 'x'?`` if a known word is similar, else the list of known words.
 
-    ``leads_to_page`` adds the page about other packages to the list, for words that may be theirs.
+    ``least`` is its similarity at least, 0 to 1. ``leads_to_page`` adds the page about other
+    packages to the list, for words that may be theirs.
     """
     if not known:
         return ""
     page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
     listed = f"; known are: {', '.join(map(printable, sorted(known)))}{page}"
-    return did_you_mean(word, known) or listed
+    return did_you_mean(word, known, least) or listed
 
 
 def too_many_by_position(call: str, names: Sequence[str]) -> str:

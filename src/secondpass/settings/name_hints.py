@@ -85,6 +85,8 @@ _FLASHRANK_ONLY = frozenset(
     {"ms-marco-MultiBERT-L-12", "rank-T5-flan", "rank_zephyr_7b_v1_full", "miniReranker_arabic_v1"}
 )
 """Names of FlashRank whose files are in no form that can be read here."""
+_ANY_LLM_NAMES = frozenset({"llm", "llms", "languagemodel", "chat", "chatmodel"})
+"""Words for a language model of any kind, without underscores."""
 _COLBERT = {"type": "late_interaction", "model": OPEN}
 _CROSS_ENCODER = {"type": "cross_encoder", "model": OPEN}
 _LISTWISE = {"type": "listwise", "llm": ANY_LLM}
@@ -143,6 +145,9 @@ def name_hint(
         python += f", or 'preset: {name}' in a configuration"
         use = f"--preset {name}" if as_options else python
         return f"; {name!r} is a preset, which is a whole reranker: use {use}"
+    if re.sub("[-_. ]", "", name.lower()) in _ANY_LLM_NAMES:
+        methods = "'listwise', 'graded', 'pointwise' or 'blocks'"
+        return f"; a language model is the 'llm' of a method: use {methods}"
     if name in _FLASHRANK_ONLY:
         return f"; it is a model of FlashRank; what to use in its place: {COMING_FROM}"
     found = _registered(name) or _model(name)

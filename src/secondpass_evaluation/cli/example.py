@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +19,7 @@ _FOUND = 10
 
 
 def example(
-    into: Annotated[
-        Path, typer.Argument(metavar="INTO", help="Folder to write to. It must not exist yet.")
-    ],
+    into: Annotated[Path, typer.Argument(metavar="INTO", help="Folder to write to: a new one.")],
 ) -> None:
     """Write example documents and questions, to try the commands on.
 
@@ -44,22 +42,26 @@ def example(
     from secondpass_evaluation.reading import read_corpus
     from secondpass_evaluation.search.retrieval import HybridRetriever
 
-    if into.exists():
-        fail(f"{into}: already exists; choose a new folder")
-    for name in ("docs", "suite"):
-        (into / name).mkdir(parents=True)
-    texts = {}
-    for name in _SUITE:
-        path = files("secondpass_evaluation").joinpath("data/example", name)
-        texts[name] = path.read_text("utf-8")
-        write_lines(into / "suite" / name, [texts[name]])
-    pages = list(read_corpus(into / "suite" / "corpus.jsonl"))
-    for page in pages:
-        text = f"# {page.metadata['title']}\n\n{page.text}\n"
-        write_lines(into / "docs" / f"{page.id}.md", [text])
+    suite = files("secondpass_evaluation").joinpath("data/example")
+    with as_file(suite / "corpus.jsonl") as corpus:
+        pages = list(read_corpus(corpus))
     found = HybridRetriever(pages).retrieve(_QUESTION, _FOUND, "lexical")
     records = [{"id": one.id, "text": one.text, "score": one.score} for one in found]
-    write_lines(into / "found.jsonl", [to_json(record) + "\n" for record in records])
-    questions = len(texts["queries.jsonl"].splitlines())
+    texts = {f"suite/{name}": (suite / name).read_text("utf-8") for name in _SUITE}
+    for page in pages:
+        texts[f"docs/{page.id}.md"] = f"# {page.metadata['title']}\n\n{page.text}\n"
+    texts["found.jsonl"] = "".join(to_json(record) + "\n" for record in records)
+    is_written = into.is_dir() and all(_holds(into / name, it) for name, it in texts.items())
+    if into.exists() and not is_written:
+        fail(f"{into}: already exists; choose a new folder")
+    for name, text in () if is_written else texts.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        write_lines(into / name, [text])
+    questions = len(texts["suite/queries.jsonl"].splitlines())
     size = f"{counted(len(pages), 'document')}, {counted(questions, 'judged question')}"
-    write(one_line(f"{into}: {size}") + "\n")
+    before = ", written before" if is_written else ""
+    write(one_line(f"{into}: {size}{before}") + "\n")
+
+
+def _holds(file: Path, text: str) -> bool:
+    return file.is_file() and file.read_bytes() == text.encode()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from secondpass import Candidate, InputError
 from secondpass.formats.files import find_file
-from secondpass.formats.lines import AnyPath
+from secondpass.formats.lines import AnyPath, conversion
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.reading import read_corpus
@@ -101,6 +101,8 @@ def read_source(
         raise InputError(f"{path}: is an index; name the documents that it was built from")
     report = progress or no_progress
     corpus = corpus_file(path)
+    if corpus is None and path.is_file() and (convert := conversion(path)):
+        raise InputError(f"{path}: is neither text nor JSON lines{convert}")
     if corpus is None:
         return _read_files(path, passage_size, selection, report)
     if selection != ALL:

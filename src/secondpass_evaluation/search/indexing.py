@@ -146,7 +146,7 @@ def build_index(
 
     read = read_source(source, passage_size=passage_size, selection=selection, progress=report)
     if not read.corpus:
-        raise _no_text_error(read)
+        raise _no_text_error(read, selection)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     with index_lock(folder):
@@ -186,10 +186,13 @@ def build_index(
     return _summary(folder, manifest, made=True, kept=vectors.kept, started=started)
 
 
-def _no_text_error(read: Source) -> IndexFaultError:
+def _no_text_error(read: Source, selection: Selection) -> IndexFaultError:
     skipped = first_few([f"{name} {why}" for name, why in read.skipped.items()])
     noun = "file" if len(read.skipped) == 1 else "files"
     reason = f" ({len(read.skipped)} {noun} skipped: {skipped})" if skipped else ""
+    if not read.files and selection.include:
+        patterns = " or ".join(map(repr, selection.include))
+        return IndexFaultError(str(read.path), f"has no file that matches {patterns}")
     return IndexFaultError(str(read.path), f"has no text to index{reason}")
 
 

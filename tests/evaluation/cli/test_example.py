@@ -25,6 +25,19 @@ def test_the_folder_is_a_suite_with_documents_and_candidates(secondpass, tmp_pat
     assert {one["id"] for one in found} <= pages.keys()
 
 
+def test_what_is_written_already_is_no_error(secondpass, tmp_path):
+    folder = tmp_path / "try"
+    assert secondpass("example", folder).code == 0
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    again = secondpass("example", folder)
+    assert (again.code, again.err) == (0, "")
+    assert again.out == f"{folder}: 24 documents, 40 judged questions, written before\n"
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+    (folder / "docs/cancel.md").write_text("changed")
+    assert secondpass("example", folder).code == 1
+    assert (folder / "docs/cancel.md").read_text() == "changed"
+
+
 def test_an_existing_folder_is_left_alone(secondpass, tmp_path):
     told = secondpass("example", tmp_path)
     assert (told.code, told.out) == (1, "")

@@ -192,6 +192,18 @@ def test_other_folders_are_not_touched(docs, tmp_path) -> None:
     assert sorted(os.listdir(docs)) == ["cats.html", "deep", "owls.md"]
 
 
+def test_patterns_that_match_nothing_are_named(docs, tmp_path) -> None:
+    with pytest.raises(IndexFaultError, match=r"has no file that matches '\*\.pdf' or 'x'"):
+        build_index(docs, tmp_path / "index", include=["*.pdf", "x"])
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.json"])
+def test_a_table_is_no_document(tmp_path, name) -> None:
+    (tmp_path / name).write_text("id,text\n1,owl\n")
+    with pytest.raises(InputError, match=f"{name}: is neither text nor JSON lines; convert the"):
+        build_index(tmp_path / name, tmp_path / "index")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "kind", "message"),
     [

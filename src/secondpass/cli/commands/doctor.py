@@ -15,7 +15,15 @@ import typer
 from rich.text import Text
 
 from secondpass import Reranker, __version__
-from secondpass.cli.console import ERROR, escaped, on_terminal, one_line, print_json, result_console
+from secondpass.cli.console import (
+    ERROR,
+    escaped,
+    on_terminal,
+    one_line,
+    print_error,
+    print_json,
+    result_console,
+)
 from secondpass.cli.network import check_network
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.tables import plain_table
@@ -123,21 +131,30 @@ def doctor(
         "platform": platform.platform(),
         "extras": _extras(),
     }
-    if as_json or not on_terminal(sys.stdout):
+    in_json = as_json or not on_terminal(sys.stdout)
+    if in_json:
         print_json(result)
     else:
         _print(result)
-    works = [result["reranker"]["runs"]] if "reranker" in result else []
-    if "model" in result:
-        works.append(_is_right(result["model"]))
-    if not all(works):
+    if reasons := [*_reasons(result)]:
+        if in_json:  # whose reader may be a program, or only see its end
+            print_error("; ".join(reasons))
         raise typer.Exit(ERROR)
 
 
-def _is_right(model: Mapping[str, Any]) -> bool:
-    """Whether a model runs, and has the known scores or, if there are none, is not doubtful."""
-    agrees: bool = model.get("against", {}).get("agrees", model.get("doubt") is None)
-    return model["runs"] and agrees
+def _reasons(result: Mapping[str, Any]) -> Iterator[str]:
+    """Why something does not work; a model that is doubtful does if it has the known scores."""
+    reranker, model = result.get("reranker"), result.get("model")
+    if reranker is not None and not reranker["runs"]:
+        yield reranker["reason"]
+    if model is None:
+        return
+    if not model["runs"]:
+        yield f"{model['model']}: {model['refused']}"
+    elif not model.get("against", {}).get("agrees", True):
+        yield f"{model['model']}: its scores differ from the known ones"
+    elif "against" not in model and model.get("doubt") is not None:
+        yield f"{model['model']} is doubtful: {model['doubt']}"
 
 
 def _inspected(
