@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from secondpass import Reranker
+from secondpass import ModelLoadError, Reranker
 from secondpass.concurrency.lazy import LOADING, Lazy, LoadingTime
 
 ADVICE = "call warm_up() when the process starts"
@@ -108,6 +108,39 @@ def test_the_load_of_an_abandoned_method_is_not_that_of_its_fallback(asynchronou
     assert waiting == "the deadline of 0.4 s passed before these were scored"
 
 
+def test_loading_that_failed_before_counts_as_no_part_of_a_running_one():
+    class Failing(Loading):
+        def _load(self):
+            time.sleep(0.3)
+            raise ModelLoadError("no such model")
+
+    second = Loading("load")
+    method = Failing("load")
+    reranker = Reranker(method, fallback=[second], limits={"deadline": 0.8}, log_level="debug")
+    try:
+        (message,) = messages(reranker, False)
+    finally:
+        second.released.set()
+    assert 0.1 < float(re.search(r"\((0\.\d+) s so far", message)[1]) < 0.55
+
+
+@pytest.mark.parametrize("instruction", [None, "prefer recent"])
+def test_whether_an_instruction_is_taken_is_asked_only_with_one(instruction):
+    """A scorer may read a file for it, in the thread of the caller."""
+
+    class Asked(Loading):
+        asked = 0
+
+        @property
+        def takes_instruction(self):
+            self.asked += 1
+            return False
+
+    scorer = Asked("")
+    Reranker(scorer, log_level="error").rerank("a", ["a", "b"], instruction=instruction)
+    assert (scorer.asked > 0) == (instruction is not None)
+
+
 def test_nested_loads_and_waits_for_a_load_count_once():
     inner, outer, counted = Lazy(), Lazy(), LoadingTime()
     token = LOADING.set([counted])
@@ -121,4 +154,4 @@ def test_nested_loads_and_waits_for_a_load_count_once():
     finally:
         LOADING.reset(token)
     assert counted.seconds == before
-    assert not counted.is_running
+    assert counted.running is None

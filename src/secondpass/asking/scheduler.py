@@ -186,11 +186,12 @@ def scoring_time_error(
 
 def _passed(limit: str, ledgers: Sequence[Ledger]) -> str:
     """That a limit passed before texts were scored, and whether because of a model's loading."""
-    loads = [it for ledger in ledgers if (it := ledger.loading) is not None and it.is_running]
-    if not loads:
+    loads = [ledger.loading.running for ledger in ledgers if ledger.loading is not None]
+    running = [seconds for seconds in loads if seconds is not None]
+    if not running:
         return f"{limit} passed before these were scored{_loaded(ledgers)}"
-    seconds = max(it.seconds for it in loads)
-    return f"{limit} passed while the model was being loaded ({seconds:.2g} s so far); {_WARM_UP}"
+    so_far = f"{max(running):.2g} s so far"
+    return f"{limit} passed while the model was being loaded ({so_far}); {_WARM_UP}"
 
 
 def _loaded(ledgers: Sequence[Ledger]) -> str:

@@ -52,14 +52,15 @@ class LoadingTime:
         self._since: float | None = None  # the begin of a load that has not ended
 
     @property
-    def is_running(self) -> bool:
-        return self._since is not None
+    def running(self) -> float | None:
+        """Seconds since the begin of the load that is running; None if none is."""
+        since = self._since
+        return None if since is None else time.monotonic() - since
 
     @property
     def seconds(self) -> float:
         """Seconds of all loads, until now if one is running."""
-        since = self._since
-        return self._seconds + (0.0 if since is None else time.monotonic() - since)
+        return self._seconds + (self.running or 0.0)
 
     @contextmanager
     def counted(self) -> Iterator[None]:

@@ -175,7 +175,7 @@ class Ledger:
 
     def new_loading(self) -> LoadingTime:
         """Where a call that begins now counts; an abandoned call goes on with its own."""
-        if self.loading is None or self.loading.is_running:
+        if self.loading is None or self.loading.running is not None:
             self.loading = LoadingTime()
         return self.loading
 

@@ -81,7 +81,9 @@ class ScorerMethod:
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
-        instruction = task.instruction if self.takes_instruction else None
+        instruction = task.instruction
+        if instruction is not None and not self.takes_instruction:  # which may read a file
+            instruction = None
         calls_itself = any(
             callable(member(self.scorer, name, None)) for name in ("score_batches", "score_lists")
         )
