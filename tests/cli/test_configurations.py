@@ -158,6 +158,14 @@ def test_hints_about_set_name_options(secondpass, write, setting, message):
     assert (told.code, told.err) == (1, f"secondpass: --set {message}\n")
 
 
+def test_a_hint_about_a_file_is_not_about_set(secondpass, write):
+    config = write("c.yaml", "method: lexical\nmodel: m\n")
+    told = secondpass("rerank", write("in.jsonl", requests(1)), "-c", config, "--set", "timeout=3")
+    file, set_ = told.err.splitlines()[1:]
+    assert "model: unknown key; it is a setting of the method" in file
+    assert set_.endswith("--set timeout: unknown key; write --set limits.deadline=…")
+
+
 def test_the_suggested_blend_is_accepted(secondpass, write):
     settings = BLEND.format(0.3).removeprefix("write ").split()
     told = secondpass("rerank", write("in.jsonl", requests(1)), "-p", "lexical", *settings)

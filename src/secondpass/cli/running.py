@@ -385,12 +385,11 @@ def naming_settings(error: Exception, settings: Sequence[str]) -> Exception:
     """
     if not settings or not isinstance(error, ConfigurationError):
         return error
-    found = [_in_options(problem) for problem in error.problems]
     keys = [tuple(setting.partition("=")[0].split(".")) for setting in settings]
     set_ones = [any(it.path[: len(key)] == key for key in keys) for it in error.problems]
     problems = [
-        Problem((), f"--set {problem}") if is_set else problem
-        for problem, is_set in zip(of_file(found), set_ones, strict=True)
+        Problem((), f"--set {_in_options(problem)}") if is_set else problem
+        for problem, is_set in zip(of_file(error.problems), set_ones, strict=True)
     ]
     about = "" if error.about == MAPPING and all(set_ones) else error.about
     return ConfigurationError(problems, about)
