@@ -131,7 +131,7 @@ settings.messages: did_you_mean reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
 strategies.graded: Graded
-types: DEGRADED_WORDS TIMES Progress Ranked Report changed_fields no_progress
+types: DEGRADED_WORDS TIMES Progress Ranked Report changed_fields no_progress record_id
 """
 """Names of the core that are not public and that the packages of the same distribution import, by
 module. A change of one may concern them; to others nothing is promised."""

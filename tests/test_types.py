@@ -1,5 +1,6 @@
 """Rankings as sequences, and what is not shown of candidates."""
 
+import numpy as np
 import pytest
 
 from secondpass import Candidate, Issue, Ranked, Ranking, Report, Request, Reranker, Skipped, Usage
@@ -67,6 +68,20 @@ REPRS: dict[str, object] = {
     ),
     "<Ranked 3: id 'a', position 4, tail>": Ranked(
         3, status="tail", rerank_score=None, final_score=None, **SCORED
+    ),
+    "<Ranked 4: id 7, position 4, score 0.5, tail>": Ranked(
+        4,
+        status="tail",
+        rerank_score=None,
+        final_score=None,
+        **{**SCORED, "candidate": Candidate("owls", np.int64(7), np.float32(0.5))},
+    ),
+    "<Ranked 5: position 4, tail>": Ranked(
+        5,
+        status="tail",
+        rerank_score=None,
+        final_score=None,
+        **{**SCORED, "candidate": Candidate("owls", score=10**400)},
     ),
 }
 

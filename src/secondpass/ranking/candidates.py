@@ -247,12 +247,9 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
         raise InputError(
             f"{where}: {names} is both beside and inside 'metadata', with different values"
         )
-    identifier = mapping.get("id")
-    if identifier is not None and type(identifier) not in {str, int}:
-        identifier = str(identifier)
     return Candidate(
         text=None if text_key is None else mapping[text_key],  # type: ignore[arg-type]
-        id=identifier,
+        id=mapping.get("id"),
         score=stated_score(mapping),
         metadata={**extra, **metadata},
     )
@@ -395,17 +392,17 @@ def keep_best_of_each_id(
 
     Of the candidates that share an id, the one with the highest of these scores is kept, at the
     place of the first of them; of equal scores, the first. A missing score is lower than any.
-    Candidates without an id are all kept. 3 and "3" are the same id.
+    Candidates without an id are all kept. Ids are compared by ``str()``: 3 and "3" are the same.
     """
     lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []
     duplicates: list[int] = []
-    slots: dict[object, int] = {}
+    slots: dict[str, int] = {}
     for position, candidate in enumerate(candidates):
         try:
             key = comparable_id(candidate.id)
             slot = None if key is None else slots.setdefault(key, len(kept))
-        except BaseException as error:  # the id is not hashable, or a foreign __hash__ raised
+        except BaseException as error:  # a foreign __str__ may raise anything
             reraise_exit(error)
             slot = None
         if slot is None or slot == len(kept):
@@ -426,8 +423,8 @@ def query_key(text: str) -> str:
 
 
 def comparable_id(identifier: Any) -> Any:
-    """An id for comparisons: of an integer its digits, as judgements and runs have them."""
-    return str(identifier) if type(identifier) is int else identifier
+    """An id for comparisons: its ``str()``, as judgements and runs have ids; None if it is None."""
+    return None if identifier is None else str(identifier)
 
 
 def kind_of(value: object) -> str:
