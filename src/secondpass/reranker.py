@@ -457,9 +457,10 @@ class Reranker:
     ) -> CostPlan:
         """Estimate what a ranking of these candidates would take, without calling anything.
 
-        Calls and rounds are exact if nothing fails and ``when`` skips nothing; requests that an
-        API's limit of tokens splits are estimated, as tokens and cost are. Retries, repairs,
-        fallbacks and hits of a cache are not included.
+        Calls are questions to services, and their rounds; those of local models, which ``usage`` of
+        a report counts as well, are not included. They are exact if nothing fails and ``when``
+        skips nothing; requests that an API's limit of tokens splits are estimated, as tokens and
+        cost are. Retries, repairs, fallbacks and hits of a cache are not included.
 
         Args:
             candidates: their number; or a sample of them, as for :meth:`rerank`.

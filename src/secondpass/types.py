@@ -238,7 +238,8 @@ class Usage:
     Attributes:
         calls: calls of scorers and questions to services; a shared one counts in each ranking.
             Plans and ``limits.calls`` count the questions alone.
-        rounds: number of rounds of these calls, each of which waited for the one before.
+        rounds: number of rounds of these calls, each of which waited for the one before. Plans
+            count those of questions alone.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
