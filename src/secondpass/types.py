@@ -482,9 +482,10 @@ CandidateLike: TypeAlias = str | Mapping[str, Any] | Candidate | Ranked | _Docum
 """A string, a mapping, a Candidate, or a document of Haystack, LlamaIndex or LangChain.
 
 A string is a text. A mapping has ``text`` (or ``page_content`` or ``content``), and may have ``id``
-(see :class:`Candidate`), ``score`` and ``metadata``; other keys are added to the metadata. Of an
-object, the text is ``text``, ``page_content`` or ``content``, the id ``id`` or
-``node_id``, and the metadata ``metadata`` or ``meta``, or else its other attributes."""
+(see :class:`Candidate`), ``score`` and ``metadata``; other keys are added to the metadata, of which
+``_id`` and ``_score`` also are id and score without those. Of an object, the text is ``text``,
+``page_content`` or ``content``, the id ``id`` or ``node_id``, and the metadata ``metadata`` or
+``meta``, or else its other attributes."""
 
 
 @explained()

@@ -1,6 +1,7 @@
 """Candidates: what is taken for one, and what is refused by name."""
 
 import json
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum, StrEnum
@@ -25,6 +26,21 @@ from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 def test_a_misspelt_text(key):
     with pytest.raises(InputError, match=f"did you mean 'text', not '{key}'"):
         Reranker("lexical").rerank("q", [{key: "a", "id": 1}])
+
+
+HITS = {
+    "_source.text": {"_id": "e", "_score": 2.5, "_source": {"title": "t", "text": "pears"}},
+    "metadata.text": {"id": "e", "score": 2.5, "metadata": {"text": "pears"}},
+    "payload.chunk": {"id": "e", "score": 2.5, "payload": {"chunk": "pears"}},
+}
+
+
+@pytest.mark.parametrize("path", HITS)
+def test_the_field_that_a_message_names_shows_the_text_of_a_hit(path):
+    with pytest.raises(InputError, match=rf"such as \[{re.escape(path)}\]"):
+        Reranker("lexical").rerank("pears", [HITS[path]])
+    (item,) = Reranker("lexical", render={"fields": [path]}).rerank("pears", [HITS[path]])
+    assert (item.id, item.score, item.status) == ("e", 2.5, "scored")
 
 
 def test_strings_mappings_candidates_and_ranked_items_go_in():
@@ -72,6 +88,11 @@ class Tactic:
         # Chunks of one document share its id.
         (SimpleNamespace(text="a", doc_id=4), ("a", None, None, {"doc_id": 4})),
         ({"text": "a", "doc_id": 4}, ("a", None, None, {"doc_id": 4})),
+        ({"text": "a", "_id": "e"}, ("a", "e", None, {"_id": "e"})),
+        ({"text": "a", "id": 0, "_id": "e"}, ("a", 0, None, {"_id": "e"})),
+        ({"text": "a", "_score": 2.5}, ("a", None, 2.5, {"_score": 2.5})),
+        ({"text": "a", "score": 1, "_score": 2.5}, ("a", None, 1, {"_score": 2.5})),
+        (SimpleNamespace(text="a", _id="e", _score=2.5), ("a", None, None, {})),
         ({"text": "a", "page_content": "b"}, ("a", None, None, {"page_content": "b"})),
     ],
     ids=lambda value: type(value).__name__,
