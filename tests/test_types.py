@@ -27,6 +27,11 @@ def test_a_ranking_is_a_sequence(ranking):
     with pytest.raises(IndexError):
         ranking[3]
     assert len(Ranking("q", (), Report("ok"))) == 0
+    assert ranking.index(ranking[2]) == 2
+    with pytest.raises(ValueError, match=r"^the ranking has no such item$"):
+        ranking.index(ranking[2], 0, 1)
+    with pytest.raises(ValueError, match=r"; of ids: \[it.id for it in ranking\].index$"):
+        ranking.index("a")
 
 
 def test_texts_are_not_shown(ranking):

@@ -460,6 +460,7 @@ def test_a_score_that_is_no_finite_number_is_an_issue(score, example, settings):
     message = (
         f"these retrieval scores are not finite numbers, such as {example}; they count as missing"
     )
+    message += ", so convert them with float()" if isinstance(score, str) else ""
     assert [(issue.code, issue.message) for issue in ranking.report.issues] == [
         ("score_unreadable", message)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -84,6 +85,14 @@ class Ranking(Sequence[Ranked]):
 
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.items)
+
+    def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
+        """Return the index of an item, from 0; raises a ValueError if it is not there."""
+        try:
+            return self.items.index(value, start, stop)
+        except ValueError:
+            hint = "" if isinstance(value, Ranked) else "; of ids: [it.id for it in ranking].index"
+            raise ValueError(f"the ranking has no such item{hint}") from None
 
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
