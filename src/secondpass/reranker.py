@@ -316,7 +316,8 @@ class Reranker:
             candidates: strings, mappings, Candidates, or documents of Haystack, LlamaIndex or
                 LangChain (objects with ``text``, ``page_content`` or ``content``), in the
                 retriever's order.
-            context: further information about this query, passed to the method.
+            context: further information about this query, for prompts of language models and your
+                own methods; other methods do not read it.
             on_interim: called with the interim rankings of :meth:`astream`, in this thread.
             top_k: number of items to return, at least 1.
             depth: number of candidates to judge, at least 1.
