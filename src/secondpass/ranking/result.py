@@ -86,6 +86,7 @@ class Ranking(Sequence[Ranked]):
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.items)
 
+    @explained()
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
         """Return the index of an item, from 0; raises a ValueError if it is not there."""
         try:
