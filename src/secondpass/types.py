@@ -67,8 +67,11 @@ def no_progress(_name: str, _done: int, _total: int | None) -> None:
 _PLAIN_IDS = frozenset({int, str, type(None)})
 
 
-def _plain_id(identifier: Any) -> Any:
-    """The id as a plain integer or string, None for NaN, or as given if it is another object."""
+def plain_id(identifier: Any) -> Any:
+    """The id as a plain integer or string, None for NaN, or as given if it is another object.
+
+    A boolean is no integer.
+    """
     if isinstance(identifier, bool):
         return identifier
     if isinstance(identifier, str):
@@ -117,7 +120,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if type(self.id) not in _PLAIN_IDS:
-            object.__setattr__(self, "id", _plain_id(self.id))
+            object.__setattr__(self, "id", plain_id(self.id))
 
     def __repr__(self) -> str:
         size = f"{len(self.text)} characters" if isinstance(self.text, str) else "no text"

@@ -416,6 +416,13 @@ def test_ids_of_other_kinds_are_strings_in_records():
     assert {candidate.id for candidate in fused} == {own, other}
 
 
+def test_an_explanation_takes_integers_of_numpy():
+    ranking = Reranker("lexical").rerank("a", ["b", {"id": 7, "text": "a"}])
+    assert ranking.explain(np.int64(7)) == ranking.explain(position=np.int64(1))
+    with pytest.raises(InputError, match="no candidate has the id 8; known are: '7'"):
+        ranking.explain(np.int64(8))
+
+
 def test_ids_in_the_repr_are_as_they_are_written():
     found = [
         {"id": np.int64(7), "text": "a"},

@@ -23,6 +23,7 @@ from secondpass.types import (
     ReportStatus,
     ScoreKind,
     plain,
+    plain_id,
     record_id,
 )
 
@@ -267,6 +268,7 @@ def explain(
     if not trace.ids:
         raise InputError("ranking: has no candidates to explain")
     same = []
+    identifier, position = plain_id(identifier), plain_id(position)
     if position is None:
         same = _positions_of(identifier, trace, items)
         position = same[0]
