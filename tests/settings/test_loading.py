@@ -84,7 +84,7 @@ UNNAMED = {
         "fallback.method: a ByTable has no registered name",
     ),
     "key": (
-        lambda: Reranker({"type": "cross_encoder", "model": "m", "token": "hf-SECRET"}),
+        lambda: Reranker({"type": "cross_encoder", "model": "some/m", "token": "hf-SECRET"}),
         "^to_config: method.token: a key cannot be written out; name its environment variable",
     ),
 }
@@ -323,14 +323,16 @@ HOLDERS = {
 def test_a_file_names_the_variable_of_a_key(path, monkeypatch, name, method):
     monkeypatch.setenv("KIND", "cross_encoder")
     for value in (KEY, {"env": "SOME_KEY", "default": KEY}):
-        path.write_text(json.dumps({"method": method({"model": "m", name: value})}))
+        path.write_text(json.dumps({"method": method({"model": "some/m", name: value})}))
         with pytest.raises(ConfigurationError, match=f"{name}_env") as caught:
             Reranker.from_config(path)
         assert KEY not in str(caught.value)
     if method({})["type"] != "zork":
         monkeypatch.setenv("SOME_KEY", KEY)
-        assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
-        path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
+        assert Reranker.from_config({"method": method({"model": "some/m", name: KEY})})
+        path.write_text(
+            json.dumps({"method": method({"model": "some/m", name: {"env": "SOME_KEY"}})})
+        )
         assert Reranker.from_config(path)
 
 

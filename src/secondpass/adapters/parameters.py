@@ -82,8 +82,8 @@ class Parameters:
 
         Args:
             values: name of each parameter -> value.
-            key_variables: name of a parameter that stands for a key -> environment variables that
-                hold the key, to try in turn. They replace its value.
+            key_variables: ``api_key`` or ``token`` -> environment variables that hold the key, to
+                try in turn. They replace its value.
         """
         key_variables = key_variables or {}
         overrides = {}
@@ -92,7 +92,7 @@ class Parameters:
                 continue
             value = values[name]
             if name in key_variables:
-                overrides[name] = Override(key_variables[name], PATHS["api_key_env"])
+                overrides[name] = Override(key_variables[name], PATHS[f"{name}_env"])
             elif value is not None and value != self.defaults[name]:
                 overrides[name] = Override(value, paths)
         return overrides

@@ -215,6 +215,7 @@ def construct(
     llm: Any = None,
     flat: Mapping[str, Override] = {},
     own: Mapping[str, Any] = {},
+    caller: str = "",
 ) -> T:
     """The object that a configuration describes.
 
@@ -226,6 +227,7 @@ def construct(
         llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name.
         own: the settings that no parameter may override.
+        caller: the class of the adapter, for messages; empty for none.
 
     Raises:
         ConfigurationError: every problem, with its place.
@@ -235,7 +237,7 @@ def construct(
         values, variables = environment.fill(with_read_keys(over_preset(config)))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
-    overrides = overlay(values, flat, own=own, llm_given=llm is not None)
+    overrides = overlay(values, flat, own=own, llm_given=llm is not None, caller=caller)
     values = {**defaults, **values}
     method = values.get("method")
     if "method" in overrides and isinstance(method, str | environment.Unfilled):

@@ -17,11 +17,6 @@ from secondpass.settings.signature import model_of, parameters_of
 Config: TypeAlias = Mapping[str, Any]
 
 _BATCH_SIZE = ("method.batch_size", "method.window")
-_KEY_ENV = ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
-
-KEY = ("method.token", "method.api_key", "method.llm.api_key")
-"""Where a configuration has a key."""
-
 PATHS: Mapping[str, tuple[str, ...]] = {
     "top_k": ("top_k",),
     "top_n": ("top_k",),
@@ -44,9 +39,11 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "model_kwargs": ("method.model_kwargs",),
     "tokenizer_kwargs": ("method.tokenizer_kwargs",),
     "config_kwargs": ("method.config_kwargs",),
-    "api_key": KEY,
-    "token": KEY,
-    "api_key_env": _KEY_ENV,
+    # The key of an API is never sent to the hub, and a token of the hub to no API.
+    "api_key": ("method.api_key", "method.llm.api_key"),
+    "api_key_env": ("method.api_key_env", "method.llm.api_key_env"),
+    "token": ("method.token",),
+    "token_env": ("method.token_env",),
     "fields": ("render.fields",),
     "meta_fields_to_embed": ("render.fields",),
     "separator": ("render.separator",),
@@ -71,6 +68,7 @@ _SYNONYMS = {
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath", "name"), "model"),
     **dict.fromkeys(("rerankmodel", "rerankmodelname", "rerankmodelarn"), "model"),
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
+    **dict.fromkeys(("hftoken", "hubtoken", "useauthtoken"), "token"),
     "metadataseparator": "separator",
     "prefix": "document_prefix",
     "suffix": "document_suffix",
@@ -182,7 +180,7 @@ def of_methods(name: str, method: object = None) -> Config | None:
 
 def _names_in_methods(name: str) -> Iterator[str]:
     if name in {"api_key", "token"}:
-        yield from (f"{name}_env", "token_env", "api_key_env")
+        yield f"{name}_env"
         return
     yield name
     for path in PATHS.get(synonym(name), ()):

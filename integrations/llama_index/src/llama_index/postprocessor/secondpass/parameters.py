@@ -64,7 +64,7 @@ _INSTEAD_OF_KWARGS = {
     "model": "use model=",
     "model_name_or_path": "use model=",
     "device": "use device=",
-    **dict.fromkeys(("token", "use_auth_token"), "use api_key="),
+    **dict.fromkeys(("token", "use_auth_token"), "set HF_TOKEN, or name its variable: 'token_env'"),
     **dict.fromkeys(("activation_fn", "default_activation_function"), _ACTIVATION),
     "prompts": "write {'method': {'type': 'cross_encoder', 'prompt': …}}",
     **dict.fromkeys(("num_labels", "model_card_data", "similarity_fn_name"), "leave it out"),
