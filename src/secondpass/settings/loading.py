@@ -7,7 +7,7 @@ names, its variables are read, parameters are laid over it, and the result is va
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
@@ -252,6 +252,7 @@ def construct(
         built: T = from_mapping(cls, values)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
+        problems = hints_of_preset(problems, _as_written(config, about), values.get("method"))
         problems = problems if about == MAPPING else of_file(problems)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
@@ -259,6 +260,35 @@ def construct(
     else:
         return built
     raise ConfigurationError(message, about)
+
+
+def hints_of_preset(
+    problems: Sequence[Problem], config: Mapping[str, Any], method: object
+) -> Sequence[Problem]:
+    """The problems, with hints that keep the preset if the configuration extends one.
+
+    Args:
+        problems: of the configuration.
+        config: as it was written, with its key ``preset``.
+        method: the method of the whole.
+    """
+    own = config.get("method", {})
+    named = config.get("preset")
+    if not isinstance(named, str) or not isinstance(own, Mapping) or "type" in own:
+        return problems
+    from secondpass.settings.parameter_hints import over_preset  # for errors only
+
+    return over_preset(problems, named, method)
+
+
+def _as_written(config: Mapping[str, Any], about: str) -> Mapping[str, Any]:
+    """A configuration before it was laid over a preset; that of a file is read again."""
+    if about == MAPPING:
+        return config
+    try:
+        return yaml_text.read_mapping(Path(about))
+    except (OSError, ConfigurationError, yaml_text.NotYAMLError):
+        return config
 
 
 def _check_size(config: Any) -> None:

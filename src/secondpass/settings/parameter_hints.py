@@ -5,12 +5,12 @@ The reranker, the command and the adapters give hints from this one table, each 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import registry
-from secondpass.settings.messages import COMING_FROM, did_you_mean, suggestion
+from secondpass.settings.messages import COMING_FROM, UNKNOWN_KEY, did_you_mean, suggestion
 from secondpass.settings.name_hints import ANY_LLM, OPEN, complete, in_words, in_yaml
 from secondpass.settings.signature import model_of, parameters_of
 
@@ -256,6 +256,45 @@ def hint(name: str, known: Collection[str], method: object = None) -> str:
         return f"; did you mean {known_name!r}{also(name, what)}?"
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
+
+
+def over_preset(problems: Iterable[Problem], preset: str, method: object) -> list[Problem]:
+    """The problems of a configuration that extends a preset, with hints that keep the preset.
+
+    Args:
+        problems: of the configuration.
+        preset: the name of the preset.
+        method: that of the preset.
+    """
+    return [
+        Problem(problem.path, UNKNOWN_KEY + hint)
+        if len(problem.path) == 1
+        and problem.message.startswith(UNKNOWN_KEY)
+        and (hint := _of_preset(str(problem.path[0]), preset, method))
+        else problem
+        for problem in problems
+    ]
+
+
+def _of_preset(name: str, preset: str, method: object) -> str:
+    """``; …`` for a name that the method of a preset has as a setting; empty if it has none."""
+    what = configured(name, parameters_of(registry.reranker()[0]), method)
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    if what is None or isinstance(what, str) or what.get("method", {}).get("type") != kind:
+        return ""
+    in_file = {key: value for key, value in what["method"].items() if key != "type"}
+    owner, holder = "the method", in_file
+    if "llm" in in_file:
+        owner, rest = "'llm'", {k: v for k, v in in_file["llm"].items() if k != "type"}
+        holder = {k: v for k, v in rest.items() if k != "model"} or rest
+        in_file = {"llm": holder}
+    in_python = dict(holder)
+    if f"{name}_env" in in_python:  # a key can stand in Python, but not in a file
+        in_python = {name: OPEN}
+    python = in_words({"llm": in_python} if "llm" in in_file else in_python)
+    use = f"use Reranker.from_preset({preset!r}, method={python})"
+    beside = f"'method: {in_yaml(in_file)}' beside 'preset: {preset}'"
+    return f"; it is a setting of {owner}: {use}, or {beside} in a configuration"
 
 
 def near(what: Config, known: Collection[str]) -> str | None:
