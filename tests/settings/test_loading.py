@@ -172,7 +172,7 @@ HINTS = [
         r"model: .*use Reranker\({'type': 'cross_encoder', 'model': …}\)",
     ),
     (lambda: Reranker.from_preset("default", model="m"), "it is a setting of the method: "),
-    (lambda: Reranker.from_preset("listwise_guided", model="m"), "'llm': {'model': …}"),
+    (lambda: Reranker.from_preset("listwise_guided", model="m"), r"'llm': {'model': …}"),
     (
         lambda: Reranker.from_config({"method": "lexical", "k1": 1}),
         r"'method: {type: lexical, k1: …}'",

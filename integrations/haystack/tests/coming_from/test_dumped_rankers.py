@@ -80,7 +80,7 @@ def test_a_saved_cross_encoder_is_taken_as_it_is(create: Callable[[], Any]) -> N
         assert method.get(name, default) == getattr(theirs, name)
 
 
-MESSAGE = r"; (write|use|keep|there is no equivalent|it is a setting|did you mean|to rank by)"
+MESSAGE = r"; (write|use|keep|leave|there is no equivalent|it is a setting|did you mean|to rank by)"
 NAMED: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "LLMRanker": (lambda: LLMRanker(chat_generator=MockChatGenerator("{}")), {"prompt"}),
     "LostInTheMiddleRanker": (LostInTheMiddleRanker, {"word_count_threshold"}),

@@ -226,7 +226,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         **fields: Any,
     ) -> None:
         fields.pop("class_name", None)  # model_dump writes it
-        if unknown := self.PARAMETERS.unknown(fields.keys() - type(self).model_fields.keys()):
+        others = {name: fields[name] for name in fields.keys() - type(self).model_fields.keys()}
+        if unknown := self.PARAMETERS.unknown(others):
             raise ConfigurationError(unknown, type(self).__name__)
         # Checked before pydantic, which would wrap errors of the core.
         if "callback_manager" in fields:

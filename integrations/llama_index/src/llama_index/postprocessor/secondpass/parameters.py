@@ -24,7 +24,10 @@ from secondpass.adapters import (
 )
 from secondpass.config import resolve
 
-_PROMPT = "call update_prompts({'instruction_prompt': …})"
+_PROMPT = (
+    "leave it out, unless you changed it; then put its rules, without documents, query and form of "
+    "the reply, into prompts={'instruction_prompt': …}"
+)
 INSTEAD = {
     **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
     "format_node_batch_fn": "use metadata_mode=, or write {'render': {…}}",

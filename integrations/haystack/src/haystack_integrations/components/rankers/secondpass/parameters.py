@@ -23,7 +23,9 @@ READ_AT_EACH_RUN = frozenset(
 _GROUPING = "keep a MetaFieldGroupingRanker after this ranker"
 _DIVERSE = "write {'order': {'type': 'diverse', …}}"
 INSTEAD = {
-    "prompt": "write {'method': {'type': 'listwise', 'prompt': {'instruction': …}}}",
+    "prompt": "leave it out, unless you changed it; then put its rules, without query, documents "
+    "and form of the reply, into 'instruction': write {'method': {'type': 'listwise', …, 'prompt': "
+    "{'instruction': …}}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
     **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
