@@ -117,7 +117,8 @@ WRONG = [
     # a change to a working configuration; how the message begins
     ({"depht": 3}, "depht: unknown key; did you mean 'depth'?"),
     ({"method": None}, "method: give a scorer"),
-    ({"method": {"kind": "lexical"}}, "method.type: is required; known are: cross_encoder"),
+    ({"method": {"kind": "lexical"}}, "method.type: is required; did you mean 'type' in"),
+    ({"method": {"kind": "zork"}}, "method.type: is required; known are: cross_encoder"),
     ({"method": {"type": 3}}, "method.type: must be a name, not 3"),
     (
         {"method": {"type": "crossencoder"}},

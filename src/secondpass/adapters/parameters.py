@@ -185,12 +185,12 @@ class Parameters:
             return setting not in self._own_defaults and getattr(passed, setting) is not None
         return isinstance(passed, Mapping) and setting in passed
 
-    def check_known(self, cls: type, names: Mapping[str, Any]) -> None:
+    def check_known(self, cls: type, names: Iterable[str] | Mapping[str, Any]) -> None:
         """Check the names of keyword arguments.
 
         Args:
             cls: the class to construct, which may be one with further parameters.
-            names: the names, with their values.
+            names: the names; a mapping has their values, for hints.
 
         Raises:
             TypeError: one is unknown; the message has the nearest parameter, unlike Python's.
@@ -198,9 +198,10 @@ class Parameters:
         parameters = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             return
+        values = names if isinstance(names, Mapping) else {}
         if unknown := {*names} - {parameter.name for parameter in parameters}:
             by_message: dict[str, list[str]] = {}
-            for problem in self.unknown({name: names[name] for name in unknown}):
+            for problem in self.unknown({name: values.get(name) for name in unknown}):
                 by_message.setdefault(problem.message, []).append(str(problem.path[0]))
             parts = [
                 f"{', '.join(names)}: {message if len(names) == 1 else _of_several(message)}"
@@ -264,7 +265,11 @@ def _of_several(message: str) -> str:
 
 
 def _written(instead: str | parameter_hints.Config) -> str:
-    return instead if isinstance(instead, str) else f"write {name_hints.in_words(instead)}"
+    if isinstance(instead, str):
+        return instead
+    if "method" in instead:
+        instead = {**instead, "method": name_hints.complete(instead["method"])}
+    return f"write {name_hints.in_words(instead)}"
 
 
 def _as_setting(name: str) -> str:

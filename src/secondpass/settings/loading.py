@@ -252,7 +252,8 @@ def construct(
         built: T = from_mapping(cls, values)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
-        problems = hints_of_preset(problems, _as_written(config, about), values.get("method"))
+        written = _as_written(config, about)
+        problems = [*hints_of_preset(problems, written, values.get("method"))]
         problems = problems if about == MAPPING else of_file(problems)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:

@@ -78,11 +78,14 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-_SEARCHES = {
+_ELSEWHERE = {
     **dict.fromkeys(("bm25", "sparse", "keyword", "keywords"), "lexical"),
     **dict.fromkeys(("dense", "embedding", "embeddings", "semantic"), "vector"),
+    **dict.fromkeys(("age", "date", "freshness", "newness", "time"), "recency"),
 }
-"""Names of searches elsewhere -> the name here."""
+"""Names of searches and of terms elsewhere -> the name here."""
+_SHORT = 4
+"""Below this number of characters, a few in common say little."""
 
 
 def did_you_mean(word: object, known: Sequence[str]) -> str:
@@ -94,10 +97,11 @@ def did_you_mean(word: object, known: Sequence[str]) -> str:
 
     if not isinstance(word, str) or len(word) > _MAX_QUOTED:
         return ""
-    if (search := _SEARCHES.get(_folded(word))) in known:
-        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
+    if (meant := _ELSEWHERE.get(_folded(word))) in known:
+        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {meant!r}"
     by_folded = {_folded(one): one for one in reversed(known)}
-    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
+    cutoff = 0.7 if len(word) < _SHORT else 0.65  # 'min' is not 'margin'
+    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=cutoff)
     return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
 
 
@@ -123,9 +127,17 @@ def too_many_by_position(call: str, names: Sequence[str]) -> str:
     return f"{call} takes {listed}"
 
 
-_THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
+_THEIR_METHODS = (
+    "rank",
+    "rerank",
+    "predict",
+    "compute_score",
+    "score",
+    "compress_documents",
+    "run",
+)
 """Methods of rerankers of other packages."""
-_OF_PAIRS = ("predict", "compute_score")
+_OF_PAIRS = ("predict", "compute_score", "score")
 """Those that take pairs, and return a score for each."""
 
 
@@ -142,7 +154,7 @@ def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
     instead = method if is_method else f"{{'method': {method}}}"
     scores = next((name for name in _OF_PAIRS if callable(getattr(kind, name, None))), None)
     use = ""
-    if kind.__name__ == "CrossEncoder":
+    if kind.__name__ in {"CrossEncoder", "HuggingFaceCrossEncoder"}:
         use = f"use {instead}; "
     elif scores is not None and is_method:
         pairs = "[(query, text) for text in documents]"

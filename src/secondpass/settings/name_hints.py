@@ -106,6 +106,12 @@ _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
 """Kind of reranker by its name in other packages -> method."""
 
 
+def elsewhere(method: object) -> object:
+    """The method that is meant by the name of a kind of reranker in other packages."""
+    is_name = isinstance(method, str) and method not in registry.names("methods")
+    return _ELSEWHERE.get(str(method).lower(), method) if is_name else method
+
+
 def llm_named(name: str) -> dict[str, str] | None:
     """The settings of a language model, of its name or that of its provider; None if unknown."""
     if (llm := language_model(name)) is not None:

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import registry
 from secondpass.settings.messages import COMING_FROM, UNKNOWN_KEY, did_you_mean, suggestion
-from secondpass.settings.name_hints import ANY_LLM, OPEN, complete, in_words, in_yaml
+from secondpass.settings.name_hints import (
+    ANY_LLM,
+    OPEN,
+    complete,
+    elsewhere,
+    in_words,
+    in_yaml,
+    of_key,
+)
 from secondpass.settings.signature import model_of, parameters_of
 
 Config: TypeAlias = Mapping[str, Any]
@@ -70,6 +78,7 @@ _SYNONYMS = {
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
     **dict.fromkeys(("hftoken", "hubtoken", "useauthtoken"), "token"),
     "metadataseparator": "separator",
+    "rankfields": "fields",
     "prefix": "document_prefix",
     "suffix": "document_suffix",
 }
@@ -96,7 +105,7 @@ INSTEAD: Mapping[str, str | Config] = {
         (
             *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
             *("aws_profile_name", "profile_name", "botocore_session", "botocore_config"),
-            *("client", "additional_kwargs"),
+            "additional_kwargs",
         ),
         _AWS,
     ),
@@ -105,6 +114,8 @@ INSTEAD: Mapping[str, str | Config] = {
         ("meta_field", "weight", "ranking_mode", "sort_order", "missing_meta", "meta_value_type"),
         _BY_FIELD,
     ),
+    "client": "leave it out; the method has its own client, whose key is read from the variable "
+    "that 'api_key_env' names (with Bedrock, botocore reads the credentials)",
     "cache_dir": {"method": {"type": "cross_encoder", "cache_folder": OPEN}},
     "lang": "leave it out; choose a model that reads the language",
     "model_type": "write the kind of the method, as in {'type': 'cross_encoder', 'model': …}",
@@ -247,6 +258,7 @@ def hint(name: str, known: Collection[str], method: object = None) -> str:
         known: the settings of rerankers.
         method: the configured one.
     """
+    method = elsewhere(method)
     what = configured(name, known, method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
@@ -267,10 +279,10 @@ def over_preset(problems: Iterable[Problem], preset: str, method: object) -> lis
         method: that of the preset.
     """
     return [
-        Problem(problem.path, UNKNOWN_KEY + hint)
+        Problem(problem.path, UNKNOWN_KEY + instead)
         if len(problem.path) == 1
         and problem.message.startswith(UNKNOWN_KEY)
-        and (hint := _of_preset(str(problem.path[0]), preset, method))
+        and (instead := _of_preset(str(problem.path[0]), preset, method))
         else problem
         for problem in problems
     ]
@@ -347,7 +359,8 @@ def key_hint(
     if inside is None or (similar and not synonym(name) and name not in INSTEAD):
         similar = similar or did_you_mean(_IN_SETTINGS.get(name, ""), known)
         return similar or suggestion(name, known)
-    if there := _within(name, inside, known) or _beside(name, beside):
+    of_hub = _of_hub(name, known, settings)
+    if there := of_hub or _within(name, inside, known) or _beside(name, beside):
         return there
     what = configured(name, parameters_of(whole), kind and {"type": kind, **settings})
     if isinstance(what, str):
@@ -356,6 +369,13 @@ def key_hint(
         return suggestion(name, known, leads_to_page=True)
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, kind)}"
+
+
+def _of_hub(name: str, known: Collection[str], settings: Mapping[str, Any]) -> str:
+    """``; …`` for the key of an API beside a model of the hub; empty for what is none."""
+    if "token" not in known or synonym(name) not in {"api_key", "api_key_env"}:
+        return ""
+    return f"; the key of an API is never sent to the hub; {of_key(settings.get('model'))}"
 
 
 def _preset(settings: Mapping[str, Any], in_reranker: bool) -> str:
