@@ -4,7 +4,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document, MetadataMode, NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank, SecondPassStore
-from secondpass import StoreError
+from secondpass import ConfigurationError, StoreError
 
 TEXTS = ["Pensioners travel at half price.", "The ferry leaves every morning."]
 
@@ -35,6 +35,14 @@ def test_it_is_saved_and_loaded(tmp_path):
     assert loaded.rerank.store([NodeWithScore(node=node) for node in nodes]) == (2, 0)
 
 
+def test_what_is_no_postprocessor():
+    message = (
+        "SecondPassStore: rerank: must be a mapping or instance of SecondPassRerank, not 'lexical'"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        SecondPassStore("lexical")
+
+
 def test_a_postprocessor_without_a_store():
     with pytest.raises(StoreError, match="store"):
-        SecondPassStore(rerank=SecondPassRerank("lexical"))([TextNode(text="a")])
+        SecondPassStore(SecondPassRerank("lexical"))([TextNode(text="a")])

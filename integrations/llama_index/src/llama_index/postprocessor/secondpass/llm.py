@@ -14,7 +14,14 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
-from secondpass.adapters import FrameworkLLM, SavedByAdapter, completion, error_response, part
+from secondpass.adapters import (
+    FrameworkLLM,
+    SavedByAdapter,
+    completion,
+    error_response,
+    explained,
+    part,
+)
 from secondpass.extend import Completion, LLMError, Prompt
 
 _TOOL = "answer"
@@ -37,6 +44,7 @@ class LlamaIndexLLM(FrameworkLLM):
         structured: whether to use function calling if the LLM supports it.
     """
 
+    @explained()
     def __init__(
         self,
         llm: LLM,

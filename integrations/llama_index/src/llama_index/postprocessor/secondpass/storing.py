@@ -9,6 +9,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TransformComponent
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass.base import SecondPassRerank
+from llama_index.postprocessor.secondpass.parameters import plain_errors
 
 
 class SecondPassStore(TransformComponent):
@@ -25,9 +26,17 @@ class SecondPassStore(TransformComponent):
 
     Args:
         rerank: the postprocessor whose method has the store.
+
+    Raises:
+        ConfigurationError: it is no SecondPassRerank.
     """
 
     rerank: SecondPassRerank = Field(description="The postprocessor whose method has the store.")
+
+    def __init__(self, rerank: SecondPassRerank, **fields: Any) -> None:
+        fields["rerank"] = rerank
+        with plain_errors(type(self).__name__):
+            super().__init__(**fields)
 
     def __call__(self, nodes: Sequence[BaseNode], **_kwargs: Any) -> Sequence[BaseNode]:
         """Store nodes, and return them. Those that are stored already are not encoded again.
