@@ -289,6 +289,15 @@ OF_PRESETS = [
 """Preset, name, and the setting of the preset's method that is meant."""
 
 
+def test_a_setting_of_a_stage_of_a_preset():
+    with pytest.raises(SecondPassError) as caught:
+        Reranker.from_preset("cheap", model="m")
+    (use,) = re.findall("write them all: use (Reranker.*)", str(caught.value))
+    made = eval(use.replace("…", "'lexical', 'embedded'"))
+    whole = Reranker.from_preset("cheap").to_config()
+    assert {**made.to_config(), "method": None} == {**whole, "method": None}
+
+
 @pytest.mark.parametrize(("preset", "name", "part"), OF_PRESETS)
 def test_a_setting_of_the_method_of_a_preset(preset, name, part, tmp_path, monkeypatch):
     """What the hint says keeps the rest of the preset."""
@@ -405,6 +414,7 @@ NESTED = [
     ({**ENDPOINT, "url": 1}, "method", "did you mean 'base_url'?"),
     ({"type": "listwise", "llm": {**LLM, "api_base": 1}}, "method", "did you mean 'base_url'?"),
     ({"type": "listwise", "llm": {**LLM, "key": 1}}, "method", "did you mean 'api_key'?"),
+    ({"type": "listwise", "llm": {**LLM, "token": 1}}, "method", "did you mean 'api_key'?"),
     ({"type": "listwise", "llm": {**LLM, "name": 1}}, "method", "did you mean 'model'?"),
     (
         {"type": "listwise", "model": "m"},

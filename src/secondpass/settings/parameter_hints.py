@@ -292,7 +292,14 @@ def _of_preset(name: str, preset: str, method: object) -> str:
     """``; …`` for a name that the method of a preset has as a setting; empty if it has none."""
     what = configured(name, parameters_of(registry.reranker()[0]), method)
     kind = method.get("type") if isinstance(method, Mapping) else method
-    if what is None or isinstance(what, str) or what.get("method", {}).get("type") != kind:
+    if what is None or isinstance(what, str) or "method" not in what:
+        return ""
+    if kind == "cascade":
+        use = f"Reranker.from_preset({preset!r}, method={{'stages': [{OPEN}]}})"
+        return (
+            f"; the stages of the preset have their own: to change one, write them all: use {use}"
+        )
+    if what["method"].get("type") != kind:
         return ""
     in_file = {key: value for key, value in what["method"].items() if key != "type"}
     owner, holder = "the method", in_file
@@ -372,7 +379,9 @@ def key_hint(
 
 
 def _of_hub(name: str, known: Collection[str], settings: Mapping[str, Any]) -> str:
-    """``; …`` for the key of an API beside a model of the hub; empty for what is none."""
+    """``; …`` for the key of an API beside a model of the hub, or the reverse; else empty."""
+    if "api_key" in known and synonym(name) == "token":
+        return "; did you mean 'api_key'?"
     if "token" not in known or synonym(name) not in {"api_key", "api_key_env"}:
         return ""
     return f"; the key of an API is never sent to the hub; {of_key(settings.get('model'))}"
