@@ -1,6 +1,7 @@
 """Language models, prompts and arguments of frameworks: the message says what to write."""
 
 import re
+import sys
 
 import pytest
 from haystack.components.generators.chat import MockChatGenerator
@@ -12,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import ConfigurationError, Reranker, SecondPassError
+from secondpass import ConfigurationError, MissingExtraError, Reranker, SecondPassError
 
 LISTWISE = {"method": {"type": "listwise"}}
 
@@ -135,3 +136,10 @@ def test_the_code_for_the_first_argument():
     assert len(eval(code).postprocess_nodes([node], query_str="owl")) == 1
     with pytest.raises(ConfigurationError):
         SecondPassRerank(preset="lexical")
+
+
+def test_an_api_without_its_packages(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setenv("VLLM_URL", "http://127.0.0.1:9")
+    with pytest.raises(MissingExtraError, match=r"the API 'vllm' needs packages"):
+        SecondPassRerank("vllm")
