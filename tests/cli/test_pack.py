@@ -23,6 +23,9 @@ def test_the_text_for_a_query(secondpass, found):
     assert told.code == 0
     assert told.out == "[1] Fruit\n[…] Red apples are good. Green ones too.\n"
     assert "1 of 3 candidates, 22 tokens" in told.flat
+    assert "scored" not in told.flat
+    told = secondpass("pack", found, "-q", QUERY, "--depth", 2, *EMBEDDED)
+    assert "tokens; 2 of 3 scored (depth 2)" in told.flat
 
 
 def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, found):

@@ -220,6 +220,24 @@ def test_the_table_says_what_it_lacks(write, settings, lines):
         assert "left out" not in asked
 
 
+@pytest.mark.parametrize(
+    ("depth", "below", "summary"),
+    [
+        (2, "2 of 3 scored (depth 2); the others follow", "not scored: 1 candidate"),
+        (3, "", ""),
+    ],
+)
+def test_what_stands_beyond_the_depth_is_counted(secondpass, depth, below, summary):
+    told = secondpass(
+        *LEXICAL, "-q", "fruit", "-f", "table", "--depth", depth, stdin=json_lines(FRUIT)
+    )
+    assert below in told.out
+    assert summary in told.flat
+    assert ("scored" in told.out, "beyond" in told.flat) == (bool(below), bool(summary))
+    (record,) = secondpass(*LEXICAL, "-q", "x", "--depth", depth, stdin=json_lines(FRUIT)).lines()
+    assert record["report"]["beyond_depth"] == 3 - depth
+
+
 def test_the_last_line_says_that_nothing_was_reranked(secondpass, write, monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     text = "method: {type: graded, llm: {type: openai, model: m, api_key_env: NO_SUCH_KEY}}\n"

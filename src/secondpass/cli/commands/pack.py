@@ -130,10 +130,10 @@ def _record(item: InputRequest, packed: Packed) -> dict[str, Any]:
 
 def _summary(ranking: Ranking, packed: Packed) -> str:
     of_all = f"{len(packed.sources)} of {counted(len(ranking), 'candidate')}"
-    status = (
-        "" if ranking.report.status == "ok" else f"; the ranking is {ranking.report.status_text}"
-    )
-    return f"{of_all}, {counted(packed.tokens, 'token')}{status}"
+    report = ranking.report
+    status = "" if report.status == "ok" else f"; the ranking is {report.status_text}"
+    depth = f"; {report.scored_text}" if report.beyond_depth else ""
+    return f"{of_all}, {counted(packed.tokens, 'token')}{status}{depth}"
 
 
 def _nothing_fits(ranking: Ranking, packed: Packed, tokens: int, count: Any) -> str:
