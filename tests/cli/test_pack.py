@@ -41,6 +41,18 @@ def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, fou
     assert told.err == warning.format(needed) + "\n"
 
 
+def test_all_lines_are_scored_unless_a_depth_is_stated(secondpass, write):
+    lines = write("lines.txt", "No fruit.\n" * 120 + "Red apples.\n")
+    call = ["pack", lines, "-q", QUERY, "--lines", "--tokens", 15]
+    told = secondpass(*call, "-p", "lexical")
+    assert "Red apples." in told.out
+    assert "scored" not in told.flat
+    config = write("c.yaml", "method: lexical\ndepth: 100\n")
+    told = secondpass(*call, "--config", config)
+    assert "100 of 121 scored (depth 100)" in told.flat
+    assert "warning: only the first 100 of 121 lines were reranked; --depth 121" in told.flat
+
+
 def test_sources_as_json(secondpass, found):
     call = ["pack", found, "-q", QUERY, "--json", "-p", "lexical", "--neighbours", "doc", "at"]
     told = secondpass(*call, "--by-document")

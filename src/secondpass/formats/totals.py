@@ -71,6 +71,11 @@ def tokens_and_cost(counts: Counter[str]) -> tuple[int, float]:
     return counts[_INPUT] + counts[_OUTPUT], counts[_COST] * _COST_UNIT
 
 
+def beyond_depth(counts: Counter[str]) -> int:
+    """The number of candidates that were not scored because they stand beyond the depth."""
+    return counts[_BEYOND]
+
+
 def summary(
     total: int, counts: Counter[str], seconds: float, *, done: int = 0, output: object = None
 ) -> str:
