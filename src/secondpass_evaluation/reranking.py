@@ -367,6 +367,7 @@ def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
 
 _QUERIES = 5
 _DOCUMENTS = 5
+_MOVED = 3
 _TOP = 10
 
 
@@ -411,7 +412,17 @@ def _top(
     texts: Mapping[str, str | None],
     relevance: Mapping[str, int],
 ) -> tuple[Shown, ...]:
+    """The first documents, and the relevant ones below whose rank is another in the other list.
+
+    Of these, the three that stand highest in one of the lists.
+    """
     ranks = {document: rank for rank, document in enumerate(other, 1)}
+    moved = [
+        (min(rank, ranks.get(document, rank)), rank, document)
+        for rank, document in enumerate(documents[_DOCUMENTS:], _DOCUMENTS + 1)
+        if (relevance.get(judged_id(document, relevance)) or 0) > 0 and ranks.get(document) != rank
+    ]
+    chosen = sorted((rank, document) for _, rank, document in sorted(moved)[:_MOVED])
     return tuple(
         Shown(
             rank,
@@ -420,7 +431,7 @@ def _top(
             relevance.get(judged_id(document, relevance)),
             ranks.get(document),
         )
-        for rank, document in enumerate(documents[:_DOCUMENTS], 1)
+        for rank, document in [*enumerate(documents[:_DOCUMENTS], 1), *chosen]
     )
 
 
