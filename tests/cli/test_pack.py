@@ -50,7 +50,7 @@ def test_all_lines_are_scored_unless_a_depth_is_stated(secondpass, write):
     config = write("c.yaml", "method: lexical\ndepth: 100\n")
     told = secondpass(*call, "--config", config)
     assert "100 of 121 scored (depth 100)" in told.flat
-    assert "warning: only the first 100 of 121 lines were reranked; --depth 121" in told.flat
+    assert "warning: only the first 100 of 121 lines are reranked; --depth 121" in told.flat
 
 
 def test_sources_as_json(secondpass, found):

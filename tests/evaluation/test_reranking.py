@@ -262,6 +262,7 @@ def test_changes_have_the_relevant_documents_that_moved() -> None:
         {"q": {"d14": 2, "d03": 1, "d19": 1}},
         candidates={"q": [{"id": name, "text": text} for name, text in documents.items()]},
     )
+    table[documents["d19"]] = -15.5  # from rank 20 to 17, which no measure at 10 sees
     (change,) = compare({"x": Reranker(ByTable(table))}, suite)["given+x"].gains
     assert [(one.rank, one.id, one.before) for one in change.top[5:]] == [(7, "d14", 15)]
     assert [(one.rank, one.id, one.before) for one in change.top_before[5:]] == [(15, "d14", 7)]

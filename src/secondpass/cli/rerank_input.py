@@ -99,7 +99,7 @@ class RerankInput:
         """Warn if some of the ``--lines`` stand beyond the depth, unless an option states it."""
         is_stated = defaults.depth is not None or configured.sets("depth")
         if self.lines and beyond and not is_stated:
-            reranked = f"only the first {lines - beyond:,} of {lines:,} lines were reranked"
+            reranked = f"only the first {lines - beyond:,} of {lines:,} lines are reranked"
             warn(f"{reranked}; --depth {lines} reranks all")
 
     def requests(

@@ -133,7 +133,7 @@ def test_lines_are_texts(secondpass):
 
 FEW = "method: {type: graded, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}}\n"
 """A method that asks a service, which does not answer."""
-ONLY = "warning: only the first 7 of 293 lines were reranked; --depth 293 reranks all"
+ONLY = "warning: only the first 7 of 293 lines are reranked; --depth 293 reranks all"
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,8 @@ def rerank(
         sink.finish()
     if candidates == 0 and (total == 0 or query is not None):
         _say_empty(source, "candidate" if total else "query")
-    _print_summary(total, sink, time.monotonic() - started, quiet=quiet, strict=strict)
     source.warn_of_lines(candidates, beyond_depth(sink.counts), configured, defaults)
+    _print_summary(total, sink, time.monotonic() - started, quiet=quiet, strict=strict)
     report_unexplained(unexplained, [*some_ids], "no candidate has this id")
     if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
