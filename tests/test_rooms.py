@@ -128,7 +128,7 @@ settings.arguments: explained
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read states_depth
-settings.messages: did_you_mean reworded
+settings.messages: ALIKE did_you_mean most_similar reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
 strategies.graded: Graded

@@ -198,6 +198,7 @@ class Usage:
 
     Attributes:
         calls: calls of scorers and questions to services; a shared one counts in each ranking.
+            Plans and ``limits.calls`` count the questions alone.
         rounds: number of rounds of these calls, each of which waited for the one before.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.

@@ -3,6 +3,7 @@ import pytest
 from secondpass import Candidate, InputError, Reranker
 from secondpass_evaluation import evaluate, make_suite, ranking_to_run
 from secondpass_evaluation.judging.judged_texts import text_hashes
+from secondpass_evaluation.suites import with_title
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}
@@ -131,3 +132,20 @@ def test_ids_are_compared_with_judgements_as_text(document, relevant):
     assert suite.qrels == {"q": {"3": 1}}
     run = ranking_to_run({"q": Reranker("lexical").rerank("a", candidates["q"])})
     assert evaluate(run, {"q": {relevant: 1}}, ["RR"]).mean["RR"] == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "moved"),
+    [
+        ("Owls", "# Owls\n\nThey hunt.", "Owls\nThey hunt."),
+        ("Owls > Food", "# Owls\n\n## Food ##\n\nMice.", "Owls > Food\nMice."),
+        ("Owls > Mice", "# Owls\n## Food\nText", "Owls > Mice\n## Food\nText"),
+        ("Owls", "Owls\n====\n\nThey hunt.", "Owls\nThey hunt."),
+        ("Owls", "Owls hunt.", "Owls\nOwls hunt."),
+        ("Owls", "# Birds\n# Owls\nText", "Owls\n# Birds\n# Owls\nText"),
+        ("Owls", "# Owls", "Owls\n"),
+    ],
+)
+def test_a_title_is_not_repeated_as_a_heading(title, text, moved):
+    passage = with_title(Candidate(text, "a", metadata={"title": title, "page": 3}))
+    assert (passage.text, passage.metadata) == (moved, {"page": 3})

@@ -78,6 +78,9 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+ALIKE = 0.8
+"""Similarity of a misspelt name where any other word is as likely."""
+
 _SEARCHES = {
     **dict.fromkeys(("bm25", "sparse", "keyword", "keywords"), "lexical"),
     **dict.fromkeys(("dense", "embedding", "embeddings", "semantic"), "vector"),
@@ -90,15 +93,26 @@ def did_you_mean(word: object, known: Sequence[str]) -> str:
 
     Case, and hyphens for underscores, make no difference.
     """
-    import difflib
-
-    if not isinstance(word, str) or len(word) > _MAX_QUOTED:
+    if not isinstance(word, str):
         return ""
     if (search := _SEARCHES.get(_folded(word))) in known:
         return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
-    by_folded = {_folded(one): one for one in reversed(known)}
-    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
-    return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
+    similar = most_similar(word, known)
+    return "" if similar is None else f"; did you mean {similar!r}?"
+
+
+def most_similar(word: str, known: Sequence[str], least: float = 0.65) -> str | None:
+    """The known word that is most similar, if its similarity (0 to 1) is at least ``least``.
+
+    Case, and hyphens for underscores, make no difference.
+    """
+    import difflib  # for errors only
+
+    if len(word) > _MAX_QUOTED:
+        return None
+    by_folded = {_folded(item): item for item in reversed(known)}
+    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=least)
+    return by_folded[similar[0]] if similar else None
 
 
 def _folded(word: str) -> str:
