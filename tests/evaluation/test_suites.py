@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from secondpass import Candidate, InputError, Reranker
@@ -124,8 +125,8 @@ def test_candidates_may_repeat_or_lack_text() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("relevant", [3, "3"])
-@pytest.mark.parametrize("document", [3, "3"])
+@pytest.mark.parametrize("relevant", [3, "3", np.int64(3)])
+@pytest.mark.parametrize("document", [3, "3", np.int64(3)])
 def test_ids_are_compared_with_judgements_as_text(document, relevant):
     candidates = {"q": [{"id": 4, "text": "b"}, {"id": document, "text": "a"}]}
     suite = make_suite("s", {"q": "a"}, {"q": {relevant: 1}}, candidates=candidates)

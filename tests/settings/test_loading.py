@@ -74,10 +74,14 @@ class Own(Reranker):
 
 UNNAMED = {
     "subclass": (Own, "Own has no registered name"),
-    "scorer": (lambda: Reranker(ByTable()), "method: a ByTable has no registered name"),
+    "scorer": (
+        lambda: Reranker(ByTable()),
+        "method: a ByTable has no registered name, so it cannot be written out; give its class "
+        "one, by an entry point of the group secondpass.methods",
+    ),
     "function": (
         lambda: Reranker("lexical", order=lambda items: items),
-        "order: a function has no",
+        "order: a function has no registered name, so it cannot be written out$",
     ),
     "fallback": (
         lambda: Reranker("lexical", fallback=[ByTable()]),
