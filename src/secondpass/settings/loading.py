@@ -39,8 +39,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigurationError: the file cannot be read, is not YAML, does not hold a mapping, holds a
             key instead of the name of its variable, or names an unknown preset.
     """
+    return read_with_own_keys(path)[0]
+
+
+def read_with_own_keys(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
+    """As :func:`read_yaml`, and the keys that the file itself has, not only its preset."""
     try:
-        config = over_preset(yaml_text.read_mapping(path))
+        own = yaml_text.read_mapping(path)
+        config = over_preset(own)
     except FileNotFoundError:
         message = f"there is no such file{name_hint(str(path))}"
         raise ConfigurationError(message, str(path)) from None
@@ -50,7 +56,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(of_file(error.problems), str(path)) from None
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
-    return config
+    return config, frozenset(own)
 
 
 # ---------------------------------------------------------------------- presets
@@ -204,6 +210,15 @@ def read(
         return read_yaml(Path(name)), name
     _text(name, caller)  # an error names the caller
     return preset(name), MAPPING
+
+
+def states_depth(source: Mapping[str, Any] | str | PathLike[str]) -> bool:
+    """Whether a configuration that :func:`read` takes has a depth, and not only its preset."""
+    if isinstance(source, Mapping):
+        return "depth" in source
+    if source in registry.preset_names():
+        return False
+    return "depth" in read_with_own_keys(Path(fspath(source)))[1]
 
 
 def construct(
