@@ -70,6 +70,7 @@ def test_the_core_names_no_other_package():
 
 PRIVATE_NAMES = """
 secondpass: __version__
+adapters.depths: scoring_all
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
@@ -133,7 +134,7 @@ settings: Variables changed configurable counted describe from_mapping suggestio
 settings.arguments: explained
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
-settings.loading: has_store read
+settings.loading: has_store read states_depth
 settings.messages: ALIKE did_you_mean most_similar reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write

@@ -60,6 +60,12 @@ REPRS: dict[str, object] = {
         degraded_by=("fallback",),
     ),
     "<Report ok: skipped 9; 0.5 s>": Report("ok", skipped=Skipped("…", 9), seconds=0.5),
+    "<Report ok: method 'm'; 50 of 1,151 scored (depth 50); 0 s>": Report(
+        "ok", "m", depth_asked=50, depth_done=50, beyond_depth=1101
+    ),
+    "<Report ok: method 'm'; 9 of 151 scored (depth 50); skipped 40; 0 s>": Report(
+        "ok", "m", depth_asked=10, depth_done=9, beyond_depth=101, skipped=Skipped("…", 40, 10)
+    ),
     "Usage()": Usage(),
     "Usage(calls=2, pairs=40, cost=0.333333)": Usage(calls=2, pairs=40, cost=1 / 3),
     "<Issue a: why>": Issue("a", "why"),

@@ -251,9 +251,15 @@ class Reranker:
             >>> Reranker.from_preset("lexical", depth=50, top_k=3)
             <Reranker 'lexical', depth 50>
         """
-        from secondpass.settings.loading import preset
+        from secondpass.settings.loading import hints_of_preset, preset
 
-        return cls.from_config(preset(name, **overrides))
+        config = preset(name, **overrides)
+        try:
+            return cls.from_config(config)
+        except ConfigurationError as error:
+            written = {**overrides, "preset": name}
+            problems = hints_of_preset(error.problems, written, config["method"])
+            raise ConfigurationError(problems, error.about) from None
 
     @explained()
     def changed(self, **settings: Unpack[ChangeableSettings]) -> Self:

@@ -357,6 +357,8 @@ class Report:
         threshold: the threshold that was applied (the setting ``floor``); None if none was.
         depth_asked: number of candidates that were to be judged.
         depth_done: number of candidates that were scored.
+        beyond_depth: number of candidates that were not to be judged because they stand beyond the
+            setting ``depth``.
         waiting_seconds: time that its calls waited: for a thread, for a model that other rankings
             use, or for ``limits.concurrency``.
         calling_seconds: time that these calls then took.
@@ -379,12 +381,21 @@ class Report:
     waiting_seconds: float = 0.0
     calling_seconds: float = 0.0
     degraded_by: tuple[DegradedBy, ...] = ()
+    beyond_depth: int = 0
 
     @property
     def status_text(self) -> str:
         """The status in words, such as ``degraded by fallback, doubtful``."""
         reasons = f" by {', '.join(self.degraded_by)}" if self.degraded_by else ""
         return f"{self.status}{reasons}"
+
+    @property
+    def scored_text(self) -> str:
+        """How many candidates were scored, such as ``50 of 151 scored (depth 50)``."""
+        head = self.depth_asked + (0 if self.skipped is None else self.skipped.pairs)
+        if not self.beyond_depth:
+            return f"{self.depth_done:,} of {self.depth_asked:,} scored"
+        return f"{self.depth_done:,} of {head + self.beyond_depth:,} scored (depth {head:,})"
 
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
@@ -400,7 +411,7 @@ class Report:
         if self.method is not None:
             parts.append(f"method {self.method!r}")
         if self.depth_asked:
-            parts.append(f"{self.depth_done:,} of {self.depth_asked:,} scored")
+            parts.append(self.scored_text)
         if self.skipped is not None:
             parts.append(f"skipped {self.skipped.pairs:,}")
         if self.usage.cost is not None:

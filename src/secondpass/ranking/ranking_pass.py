@@ -326,6 +326,7 @@ class RankingPass:
             seconds=ledger.seconds,
             depth_asked=len(self._to_judge),
             depth_done=outcome.trace.status.count("scored"),
+            beyond_depth=len(self.tail),
             waiting_seconds=ledger.waiting_seconds,
             calling_seconds=ledger.calling_seconds,
             left_out={reason: tuple(left) for reason, left in left_out.items() if left},

@@ -82,11 +82,14 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 ALIKE = 0.8
 """Similarity of a misspelt name where any other word is as likely."""
 
-_SEARCHES = {
+_ELSEWHERE = {
     **dict.fromkeys(("bm25", "sparse", "keyword", "keywords"), "lexical"),
     **dict.fromkeys(("dense", "embedding", "embeddings", "semantic"), "vector"),
+    **dict.fromkeys(("age", "date", "freshness", "newness", "time"), "recency"),
 }
-"""Names of searches elsewhere -> the name here."""
+"""Names of searches and of terms elsewhere -> the name here."""
+_SHORT = 4
+"""Below this number of characters, a few in common say little."""
 
 
 def did_you_mean(word: object, known: Sequence[str], least: float = 0.65) -> str:
@@ -96,9 +99,9 @@ def did_you_mean(word: object, known: Sequence[str], least: float = 0.65) -> str
     """
     if not isinstance(word, str):
         return ""
-    if (search := _SEARCHES.get(_folded(word))) in known:
-        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
-    similar = most_similar(word, known, least)
+    if (meant := _ELSEWHERE.get(_folded(word))) in known:
+        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {meant!r}"
+    similar = most_similar(word, known, max(least, 0.7 if len(word) < _SHORT else 0.0))
     return "" if similar is None else f"; did you mean {similar!r}?"
 
 
@@ -141,9 +144,17 @@ def too_many_by_position(call: str, names: Sequence[str]) -> str:
     return f"{call} takes {listed}"
 
 
-_THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
+_THEIR_METHODS = (
+    "rank",
+    "rerank",
+    "predict",
+    "compute_score",
+    "score",
+    "compress_documents",
+    "run",
+)
 """Methods of rerankers of other packages."""
-_OF_PAIRS = ("predict", "compute_score")
+_OF_PAIRS = ("predict", "compute_score", "score")
 """Those that take pairs, and return a score for each."""
 
 
@@ -160,7 +171,7 @@ def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
     instead = method if is_method else f"{{'method': {method}}}"
     scores = next((name for name in _OF_PAIRS if callable(getattr(kind, name, None))), None)
     use = ""
-    if kind.__name__ == "CrossEncoder":
+    if kind.__name__ in {"CrossEncoder", "HuggingFaceCrossEncoder"}:
         use = f"use {instead}; "
     elif scores is not None and is_method:
         pairs = "[(query, text) for text in documents]"
