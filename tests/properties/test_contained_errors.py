@@ -206,7 +206,7 @@ def test_promise_2_no_error_of_the_users_code_costs_the_order(hook, error, obser
 @pytest.mark.parametrize("error", EXITS, ids=["interrupt", "exit", "group"])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_interrupt_and_an_exit_pass(hook, error):
-    with pytest.raises(type(error)):  # ids are read when candidates are made
+    with pytest.raises(type(error)):  # noqa: PT012 - ids are read when candidates are made
         reranker, given_candidates, arguments = settings_of(hook, error)
         reranker.rerank("q", given_candidates, **arguments)
 
