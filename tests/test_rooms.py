@@ -1,6 +1,7 @@
 """The layout of the packages: few rooms, one order of imports, no circles."""
 
 import ast
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -296,3 +297,6 @@ def test_the_reading_path_has_the_modules_that_a_ranking_loads():
     loaded = set(run.stdout.split())
     assert named == loaded
     assert f"load {len(loaded)} modules" in section
+    files = [importlib.import_module(name).__file__ or "" for name in sorted(loaded)]
+    lines = sum(len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files)
+    assert f"about {round(lines, -3):,} lines" in section
