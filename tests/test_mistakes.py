@@ -119,6 +119,13 @@ class Predicts:
         return [float(len(text)) for _, text in pairs]
 
 
+class HuggingFaceCrossEncoder:
+    """As that of LangChain."""
+
+    def score(self, pairs):
+        return [float(len(text)) for _, text in pairs]
+
+
 class Callable:
     def __call__(self, query, documents):
         return [1.0 for _ in documents]
@@ -185,6 +192,26 @@ CALLS = [
     (
         lambda: RERANKER.rerank(**OTHER_PACKAGE),
         "Reranker({'type': 'cross_encoder', 'model': …})",
+    ),
+    (
+        lambda: Reranker(ENDPOINT).rerank(**OTHER_PACKAGE),
+        "\n  'documents'; did you mean 'candidates'?\n  'top_n'; did you mean 'top_k'?",
+    ),
+    (lambda: Reranker(ENDPOINT, rank_fields=["title"]), "of 'render': use render={'fields': …}"),
+    (lambda: Reranker({**ENDPOINT, "client": 1}), "the method has its own client, whose key"),
+    (lambda: Reranker(HuggingFaceCrossEncoder()), "; use {'type': 'cross_encoder', 'model': …};"),
+    (lambda: Reranker({"model": "a/b"}), "write {'type': 'cross_encoder', 'model': …} for a model"),
+    (lambda: Reranker("rankgpt", api_key="k"), "'model': …, 'api_key_env': …}}), or 'method"),
+    (
+        lambda: Reranker({"type": "graded", "llm": {"provider": "openai"}}),
+        "llm.type: is required; did you mean 'type' in place of 'provider'?",
+    ),
+    (lambda: Reranker("lexical", when={"min": 1}), "when.min: unknown key; known are: agreement"),
+    (lambda: Reranker("lexical", terms=[{"type": "age"}]), "named 'age'; that is 'recency'"),
+    (lambda: Reranker("embedded", cache="a.db"), "such as 'store' of embedded or 'score_cache' of"),
+    (
+        lambda: Reranker({"type": "cross_encoder", "model": "rerank-v3.5", "api_key": "k"}),
+        "sent to the hub; for the rerank API 'cohere' use {'type': 'endpoint', 'api': 'cohere', ",
     ),
     (lambda: Reranker("lexical", render="title"), "such as {fields: [title, text]}, not 'title'"),
     (

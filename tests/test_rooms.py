@@ -1,11 +1,16 @@
 """The layout of the packages: few rooms, one order of imports, no circles."""
 
 import ast
+import builtins
+import collections.abc
 import importlib
 import importlib.util
+import inspect
+import os
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ import pytest
 import rooms
 import size
 from rooms_picture import picture
+from secondpass import Reranker
 
 
 def test_each_room_has_its_place():
@@ -65,6 +71,7 @@ def test_the_core_names_no_other_package():
 
 PRIVATE_NAMES = """
 secondpass: __version__
+adapters.depths: scoring_all
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
@@ -127,12 +134,12 @@ settings: Variables changed configurable counted describe from_mapping suggestio
 settings.arguments: explained
 settings.environment: fill
 settings.keys: literal_keys may_name_key with_hidden_keys
-settings.loading: has_store read
-settings.messages: did_you_mean reworded
+settings.loading: has_store read states_depth
+settings.messages: ALIKE did_you_mean most_similar reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write
 strategies.graded: Graded
-types: DEGRADED_WORDS TIMES Progress Ranked Report changed_fields no_progress
+types: DEGRADED_WORDS TIMES Progress Ranked Report changed_fields no_progress record_id
 """
 """Names of the core that are not public and that the packages of the same distribution import, by
 module. A change of one may concern them; to others nothing is promised."""
@@ -232,6 +239,56 @@ def test_a_public_name_has_one_place():
         for name in importlib.import_module(place).__all__:
             places.setdefault(name, []).append(place)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def public_names():
+    return {name for place in size.PUBLIC for name in importlib.import_module(place).__all__}
+
+
+def names_in(annotation):
+    """The names in an annotation, without those that only describe it."""
+    if isinstance(annotation, ast.Subscript):
+        form = getattr(annotation.value, "id", None)
+        if form == "Literal":
+            return set()
+        if form == "Annotated":
+            return names_in(annotation.slice.elts[0])
+    names = {annotation.id} if isinstance(annotation, ast.Name) else set()
+    return names.union(*map(names_in, ast.iter_child_nodes(annotation)))
+
+
+def test_what_a_reranker_takes_is_public():
+    parameters = inspect.signature(Reranker).parameters.values()
+    named = set().union(*(names_in(ast.parse(each.annotation, mode="eval")) for each in parameters))
+    standard = {*dir(builtins), *dir(typing), *dir(collections.abc), *dir(os)}
+    assert "Term" in named
+    assert named - standard - public_names() == set()
+
+
+CONTRIBUTORS = {"architecture.md", "meanings.md"}
+"""Pages that name private classes."""
+OTHERS = {"Authorization", "Client", "Document", "Secret"}
+"""Classes of other packages, and a header, that are named as private classes of ours are."""
+
+
+def test_classes_that_the_docs_name_are_public():
+    ours = {
+        node.name
+        for sources in rooms.SOURCES
+        for path in sources.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    adapters = {"SecondPassRanker", "SecondPassRerank", "SecondPassStore", "SecondPassStorer"}
+    private = ours - public_names() - adapters - OTHERS
+    named = {
+        path.name: private.intersection(
+            re.findall(r"`([A-Z]\w+)", path.read_text(encoding="utf-8"))
+        )
+        for path in (rooms.ROOT / "docs").rglob("*.md")
+        if path.name not in CONTRIBUTORS and path.parent.name != "decisions"
+    }
+    assert {name: classes for name, classes in named.items() if classes} == {}
 
 
 ADAPTERS = {

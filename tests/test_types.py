@@ -1,5 +1,6 @@
 """Rankings as sequences, and what is not shown of candidates."""
 
+import numpy as np
 import pytest
 
 from secondpass import Candidate, Issue, Ranked, Ranking, Report, Request, Reranker, Skipped, Usage
@@ -26,6 +27,11 @@ def test_a_ranking_is_a_sequence(ranking):
     with pytest.raises(IndexError):
         ranking[3]
     assert len(Ranking("q", (), Report("ok"))) == 0
+    assert ranking.index(ranking[2]) == 2
+    with pytest.raises(ValueError, match=r"^the ranking has no such item$"):
+        ranking.index(ranking[2], 0, 1)
+    with pytest.raises(ValueError, match=r"; of ids: \[it.id for it in ranking\].index$"):
+        ranking.index("a")
 
 
 def test_texts_are_not_shown(ranking):
@@ -54,6 +60,12 @@ REPRS: dict[str, object] = {
         degraded_by=("fallback",),
     ),
     "<Report ok: skipped 9; 0.5 s>": Report("ok", skipped=Skipped("…", 9), seconds=0.5),
+    "<Report ok: method 'm'; 50 of 1,151 scored (depth 50); 0 s>": Report(
+        "ok", "m", depth_asked=50, depth_done=50, beyond_depth=1101
+    ),
+    "<Report ok: method 'm'; 9 of 151 scored (depth 50); skipped 40; 0 s>": Report(
+        "ok", "m", depth_asked=10, depth_done=9, beyond_depth=101, skipped=Skipped("…", 40, 10)
+    ),
     "Usage()": Usage(),
     "Usage(calls=2, pairs=40, cost=0.333333)": Usage(calls=2, pairs=40, cost=1 / 3),
     "<Issue a: why>": Issue("a", "why"),
@@ -67,6 +79,20 @@ REPRS: dict[str, object] = {
     ),
     "<Ranked 3: id 'a', position 4, tail>": Ranked(
         3, status="tail", rerank_score=None, final_score=None, **SCORED
+    ),
+    "<Ranked 4: id 7, position 4, score 0.5, tail>": Ranked(
+        4,
+        status="tail",
+        rerank_score=None,
+        final_score=None,
+        **{**SCORED, "candidate": Candidate("owls", np.int64(7), np.float32(0.5))},
+    ),
+    "<Ranked 5: position 4, tail>": Ranked(
+        5,
+        status="tail",
+        rerank_score=None,
+        final_score=None,
+        **{**SCORED, "candidate": Candidate("owls", score=10**400)},
     ),
 }
 

@@ -92,11 +92,12 @@ def show(output: dict[str, Any], ranker: str) -> None:
 def missing_keys(text: str) -> list[str]:
     """The environment variables of secrets in the file that are not set.
 
-    The ranker's token is not included: if it is missing, the ranker's report says so.
+    The ranker's key is not included: if it is missing, the ranker's report says so.
     """
     components = yaml.safe_load(text)["components"]
     for component in components.values():
-        component.get("init_parameters", {}).pop("token", None)
+        if component["type"].endswith(".SecondPassRanker"):
+            component.get("init_parameters", {}).pop("api_key", None)
     return [
         " or ".join(names)
         for names in _secrets(components)

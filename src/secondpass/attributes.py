@@ -30,6 +30,8 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
         "texts": "use [item.text for item in ranking]",
         **dict.fromkeys(("top_k", "top", "head"), "use ranking[:k], or top_k= of rerank"),
         **dict.fromkeys(("best", "first"), "use ranking[0]"),
+        "to_json": "use to_dict(), whose mapping json.dumps takes",
+        **dict.fromkeys(("to_list", "tolist"), "use items, or to_dict()['ranking']"),
     },
     "Report": {
         **dict.fromkeys(("ok", "success"), "use status == 'ok'"),
@@ -47,6 +49,7 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("relevance_score", "similarity"), "use rerank_score"),
         **dict.fromkeys(("document", "doc", "node", "passage"), "use candidate"),
         **dict.fromkeys(("content", "page_content"), "use text"),
+        **dict.fromkeys(("to_dict", "dict", "model_dump"), "use ranking.to_dict()['ranking']"),
         **dict.fromkeys(("meta", "payload"), "use metadata"),
     },
 }

@@ -91,7 +91,14 @@ def resolve(
     own = reranker if isinstance(reranker, Mapping) else {}
     try:
         return loading.construct(
-            Reranker, config, about, defaults=defaults or {}, llm=llm, flat=flat or {}, own=own
+            Reranker,
+            config,
+            about,
+            defaults=defaults or {},
+            llm=llm,
+            flat=flat or {},
+            own=own,
+            caller=caller,
         )
     except ConfigurationError as error:
         parameters = {"llm": llm_parameter, "model": "model"}  # by the last part of the path

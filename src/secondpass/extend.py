@@ -6,6 +6,7 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from secondpass.adapters.opentelemetry import instrument
@@ -44,8 +45,9 @@ from secondpass.ranking.observers import (
     RequestOperation,
     ScoringOperation,
 )
-from secondpass.ranking.ordering import LostInTheMiddle, Tiers
+from secondpass.ranking.ordering import LostInTheMiddle, Ordering, Tiers
 from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.terms import Number, Recency, Term, Value
 from secondpass.ranking.when import Agreement, Range, When
 from secondpass.ranking.windows import Passages
 from secondpass.scorers.embedding.minilm import MODEL_NAME, MiniLM
@@ -58,6 +60,15 @@ from secondpass.strategies.listwise import Listwise
 
 if TYPE_CHECKING:
     from secondpass.exporting.export import export
+    from secondpass.orderings.diversity import Diverse
+    from secondpass.scorers.embedding.passage_store import PassageStore
+
+_LATER = {
+    "Diverse": "secondpass.orderings.diversity",
+    "PassageStore": "secondpass.scorers.embedding.passage_store",
+    "export": "secondpass.exporting.export",
+}
+"""Names whose modules are of no use to others, and would take a third of this import."""
 
 __all__ = [
     "LLM",
@@ -71,6 +82,7 @@ __all__ = [
     "Cascade",
     "Completion",
     "Connection",
+    "Diverse",
     "Effect",
     "Estimate",
     "Fit",
@@ -85,8 +97,11 @@ __all__ = [
     "Method",
     "MethodOperation",
     "MiniLM",
+    "Number",
     "Observer",
     "Operation",
+    "Ordering",
+    "PassageStore",
     "Passages",
     "Plan",
     "Prices",
@@ -99,6 +114,7 @@ __all__ = [
     "Range",
     "RankingOperation",
     "RawScores",
+    "Recency",
     "Registration",
     "Rendering",
     "RequestOperation",
@@ -110,8 +126,10 @@ __all__ = [
     "Span",
     "StatusError",
     "Task",
+    "Term",
     "Tiers",
     "Turn",
+    "Value",
     "When",
     "atomic_write",
     "configurable",
@@ -126,12 +144,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``export``, whose modules are of no use to others and take a fifth of this import."""
-    if name != "export":
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from secondpass.exporting import export
-
-    return export.export
+    return getattr(importlib.import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:

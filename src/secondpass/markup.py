@@ -13,6 +13,9 @@ _UNPRINTABLE = re.compile(
 )
 """Control characters, lone surrogates, noncharacters, and overrides of the text direction."""
 
+_CUT_WORD = re.compile(r".*\S(?=\s+\S+\S\Z)", re.DOTALL)
+"""The words before the last one, of a text and the character after it, if that is cut."""
+
 
 class Markup(str):
     """HTML that is inserted as it is. Any other text is escaped."""
@@ -33,10 +36,13 @@ def escaped(text: object) -> Markup:
 def excerpt(text: str, span: tuple[int, int] | None, length: int) -> Markup:
     """The first ``length`` characters of a text as HTML, with the span highlighted.
 
-    If the span begins beyond them, the characters from its start on.
+    If the span begins beyond them, the characters from its start on. A word at the end is left out
+    rather than cut, unless it is as long as half of them, as in a language without spaces.
     """
     start = span[0] if span is not None and span[0] >= length else 0
     stop = start + length
+    if stop < len(text) and (words := _CUT_WORD.match(text[start : stop + 1], length // 2)):
+        stop = start + words.end()
     parts = [(text[start:stop], False)]
     if span is not None:
         first, last = max(span[0], start), min(span[1], stop)

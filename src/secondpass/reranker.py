@@ -251,9 +251,15 @@ class Reranker:
             >>> Reranker.from_preset("lexical", depth=50, top_k=3)
             <Reranker 'lexical', depth 50>
         """
-        from secondpass.settings.loading import preset
+        from secondpass.settings.loading import hints_of_preset, preset
 
-        return cls.from_config(preset(name, **overrides))
+        config = preset(name, **overrides)
+        try:
+            return cls.from_config(config)
+        except ConfigurationError as error:
+            written = {**overrides, "preset": name}
+            problems = hints_of_preset(error.problems, written, config["method"])
+            raise ConfigurationError(problems, error.about) from None
 
     @explained()
     def changed(self, **settings: Unpack[ChangeableSettings]) -> Self:
@@ -316,7 +322,8 @@ class Reranker:
             candidates: strings, mappings, Candidates, or documents of Haystack, LlamaIndex or
                 LangChain (objects with ``text``, ``page_content`` or ``content``), in the
                 retriever's order.
-            context: further information about this query, passed to the method.
+            context: further information about this query, for prompts of language models and your
+                own methods; other methods do not read it.
             on_interim: called with the interim rankings of :meth:`astream`, in this thread.
             top_k: number of items to return, at least 1.
             depth: number of candidates to judge, at least 1.
@@ -457,9 +464,10 @@ class Reranker:
     ) -> CostPlan:
         """Estimate what a ranking of these candidates would take, without calling anything.
 
-        Calls and rounds are exact if nothing fails and ``when`` skips nothing; requests that an
-        API's limit of tokens splits are estimated, as tokens and cost are. Retries, repairs,
-        fallbacks and hits of a cache are not included.
+        Calls are questions to services, and their rounds; those of local models, which ``usage`` of
+        a report counts as well, are not included. They are exact if nothing fails and ``when``
+        skips nothing; requests that an API's limit of tokens splits are estimated, as tokens and
+        cost are. Retries, repairs, fallbacks and hits of a cache are not included.
 
         Args:
             candidates: their number; or a sample of them, as for :meth:`rerank`.

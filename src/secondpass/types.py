@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
 from secondpass.attributes import unchangeable, unknown_attribute
+from secondpass.errors import reraise_exit
 from secondpass.settings.arguments import explained
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
@@ -60,6 +64,40 @@ def no_progress(_name: str, _done: int, _total: int | None) -> None:
     """Ignore progress."""
 
 
+_PLAIN_IDS = frozenset({int, str, type(None)})
+
+
+def plain_id(identifier: Any) -> Any:
+    """The id as a plain integer or string, None for NaN, or as given if it is another object.
+
+    A boolean is no integer.
+    """
+    if isinstance(identifier, bool):
+        return identifier
+    if isinstance(identifier, str):
+        return str.__str__(identifier)
+    try:
+        return operator.index(identifier)
+    except BaseException as error:  # foreign methods may raise anything
+        reraise_exit(error)
+    try:
+        return identifier if identifier == identifier else None  # noqa: PLR0124
+    except BaseException as error:  # pandas.NA says so, and arrays
+        reraise_exit(error)
+        return None
+
+
+def record_id(identifier: object) -> str | int | None:
+    """An id for JSON and comparisons: the ``str()`` of one that is no plain string or integer."""
+    if type(identifier) in _PLAIN_IDS:
+        return cast("str | int | None", identifier)
+    try:
+        return str(identifier)
+    except BaseException as error:  # a foreign __str__ may raise anything
+        reraise_exit(error)
+        return f"<{type(identifier).__name__}>"
+
+
 @explained()
 @unchangeable
 @dataclass(frozen=True, slots=True)
@@ -68,7 +106,9 @@ class Candidate:
 
     Attributes:
         text: what a method is shown by default. Only strings are read; others are only returned.
-        id: the caller's identifier; may repeat, or be None.
+        id: the caller's identifier; may repeat, or be None. Integers of other libraries, such as
+            numpy's, become an int, and NaN, which pandas has for a missing value, None. Other
+            objects, such as a UUID, are kept; their ``str()`` stands in records.
         score: the retrieval score, higher is better; None if there is none.
         metadata: any further fields; never modified.
     """
@@ -78,12 +118,13 @@ class Candidate:
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if type(self.id) not in _PLAIN_IDS:
+            object.__setattr__(self, "id", plain_id(self.id))
+
     def __repr__(self) -> str:
         size = f"{len(self.text)} characters" if isinstance(self.text, str) else "no text"
         return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
-
-
-_LONG_SCORE = 10**300  # a retrieval score may be any integer, and floats end at 1.8e308
 
 
 @unchangeable
@@ -159,8 +200,9 @@ class Ranked:
             value = getattr(self, name)
             if name == "final_score" and value == self.rerank_score:
                 continue
-            if type(value) is float or (type(value) is int and abs(value) < _LONG_SCORE):
-                parts.append(f"{name} {value:.4g}")
+            if isinstance(value, Real) and not isinstance(value, bool):
+                with suppress(OverflowError):  # a retrieval score may be any integer
+                    parts.append(f"{name} {float(value):.4g}")
         if self.status != "scored":
             parts.append(self.status)
         return f"<Ranked {self.rank:,}: {', '.join(parts)}>"
@@ -198,7 +240,9 @@ class Usage:
 
     Attributes:
         calls: calls of scorers and questions to services; a shared one counts in each ranking.
-        rounds: number of rounds of these calls, each of which waited for the one before.
+            Plans and ``limits.calls`` count the questions alone.
+        rounds: number of rounds of these calls, each of which waited for the one before. Plans
+            count those of questions alone.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
@@ -313,6 +357,8 @@ class Report:
         threshold: the threshold that was applied (the setting ``floor``); None if none was.
         depth_asked: number of candidates that were to be judged.
         depth_done: number of candidates that were scored.
+        beyond_depth: number of candidates that were not to be judged because they stand beyond the
+            setting ``depth``.
         waiting_seconds: time that its calls waited: for a thread, for a model that other rankings
             use, or for ``limits.concurrency``.
         calling_seconds: time that these calls then took.
@@ -335,12 +381,21 @@ class Report:
     waiting_seconds: float = 0.0
     calling_seconds: float = 0.0
     degraded_by: tuple[DegradedBy, ...] = ()
+    beyond_depth: int = 0
 
     @property
     def status_text(self) -> str:
         """The status in words, such as ``degraded by fallback, doubtful``."""
         reasons = f" by {', '.join(self.degraded_by)}" if self.degraded_by else ""
         return f"{self.status}{reasons}"
+
+    @property
+    def scored_text(self) -> str:
+        """How many candidates were scored, such as ``50 of 151 scored (depth 50)``."""
+        head = self.depth_asked + (0 if self.skipped is None else self.skipped.pairs)
+        if not self.beyond_depth:
+            return f"{self.depth_done:,} of {self.depth_asked:,} scored"
+        return f"{self.depth_done:,} of {head + self.beyond_depth:,} scored (depth {head:,})"
 
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
@@ -356,7 +411,7 @@ class Report:
         if self.method is not None:
             parts.append(f"method {self.method!r}")
         if self.depth_asked:
-            parts.append(f"{self.depth_done:,} of {self.depth_asked:,} scored")
+            parts.append(self.scored_text)
         if self.skipped is not None:
             parts.append(f"skipped {self.skipped.pairs:,}")
         if self.usage.cost is not None:
@@ -402,7 +457,12 @@ def plain(record: Any) -> Any:
         nested = bool(record) and is_dataclass(record[0])
         return [plain(value) for value in record] if nested else [*record]
     if is_dataclass(record):
-        return {part.name: plain(getattr(record, part.name)) for part in fields(record)}
+        values = {part.name: plain(getattr(record, part.name)) for part in fields(record)}
+        if "id" in values:
+            values["id"] = record_id(values["id"])
+        if "ids" in values:
+            values["ids"] = [*map(record_id, values["ids"])]
+        return values
     return record
 
 
@@ -436,9 +496,10 @@ CandidateLike: TypeAlias = str | Mapping[str, Any] | Candidate | Ranked | _Docum
 """A string, a mapping, a Candidate, or a document of Haystack, LlamaIndex or LangChain.
 
 A string is a text. A mapping has ``text`` (or ``page_content`` or ``content``), and may have ``id``
-(made a string unless it is an integer), ``score`` and ``metadata``; other keys are added to the
-metadata. Of an object, the text is ``text``, ``page_content`` or ``content``, the id ``id`` or
-``node_id``, and the metadata ``metadata`` or ``meta``, or else its other attributes."""
+(see :class:`Candidate`), ``score`` and ``metadata``; other keys are added to the metadata, of which
+``_id`` and ``_score`` also are id and score without those. Of an object, the text is ``text``,
+``page_content`` or ``content``, the id ``id`` or ``node_id``, and the metadata ``metadata`` or
+``meta``, or else its other attributes."""
 
 
 @explained()

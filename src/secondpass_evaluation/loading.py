@@ -128,7 +128,8 @@ def _from_files(
 ) -> Suite:
     if missing := [part for part in ("queries", "qrels") if part not in paths]:
         if folder is None:
-            raise InputError(f"{name}: has no {' and no '.join(missing)}")
+            message = "missing; a suite is a folder or file, or both queries and qrels"
+            raise InputError(f"{' and '.join(missing)}: {message}")
         named = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
         hint = _no_suite_hint(folder) if len(missing) > 1 else ""
         raise InputError(f"{folder}: has no {' and no '.join(named)}{hint}")

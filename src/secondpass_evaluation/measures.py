@@ -11,7 +11,6 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from secondpass import InputError
@@ -19,6 +18,7 @@ from secondpass.attributes import unchangeable
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import counted, describe, suggestion
 from secondpass.settings.arguments import explained
+from secondpass.settings.messages import most_similar
 from secondpass_evaluation.errors import MeasureError, check_mapping
 from secondpass_evaluation.reading import Run, by_judged_id, judged_id, whole_relevance
 
@@ -208,9 +208,8 @@ def _similar(name: str, cutoff: str | None, known: Mapping[str, Any]) -> str:
     measure, at = name, cutoff
     if cutoff is None:
         measure, at = re.fullmatch(r"(.*?)[ _-]?(\d*)", name).groups()  # type: ignore[union-attr]
-    names = {alias.lower(): known[alias].NAME for alias in known}
-    if similar := get_close_matches(measure.lower(), names, n=1, cutoff=0.65):
-        return f"; did you mean '{names[similar[0]]}{f'@{at}' if at else ''}'?"
+    if similar := most_similar(measure, [*known]):
+        return f"; did you mean '{known[similar].NAME}{f'@{at}' if at else ''}'?"
     return suggestion(name, list(known))
 
 

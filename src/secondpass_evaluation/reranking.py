@@ -367,6 +367,7 @@ def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
 
 _QUERIES = 5
 _DOCUMENTS = 5
+_MOVED = 3
 _TOP = 10
 
 
@@ -383,6 +384,7 @@ def largest_changes(
     new = after.per_query[measure]
     old = before.evaluation.per_query[measure] if before.evaluation else new
     deltas = {query: new[query] - old[query] for query in suite.queries}
+    cutoff = float(measure.partition("@")[2] or "inf")
 
     def change(query: str) -> Change:
         texts = {str(item.id): item.text for item in reversed(candidates[query])}
@@ -394,8 +396,8 @@ def largest_changes(
             suite.queries[query],
             old[query],
             new[query],
-            _top(documents_after, documents_before, texts, relevance),
-            _top(documents_before, documents_after, texts, relevance),
+            _top(documents_after, documents_before, texts, relevance, cutoff),
+            _top(documents_before, documents_after, texts, relevance, cutoff),
         )
 
     by_change = sorted(deltas, key=deltas.__getitem__)
@@ -410,8 +412,20 @@ def _top(
     other: Sequence[str],
     texts: Mapping[str, str | None],
     relevance: Mapping[str, int],
+    cutoff: float,
 ) -> tuple[Shown, ...]:
+    """The first documents, and the relevant ones below whose rank is another in the other list.
+
+    Of those within the cutoff of the measure in one of the lists, the three that stand highest.
+    """
     ranks = {document: rank for rank, document in enumerate(other, 1)}
+    moved = []
+    for rank, document in enumerate(documents[_DOCUMENTS:], _DOCUMENTS + 1):
+        highest = min(rank, ranks.get(document, rank))
+        is_relevant = (relevance.get(judged_id(document, relevance)) or 0) > 0
+        if is_relevant and ranks.get(document) != rank and highest <= cutoff:
+            moved.append((highest, rank, document))
+    chosen = sorted((rank, document) for _, rank, document in sorted(moved)[:_MOVED])
     return tuple(
         Shown(
             rank,
@@ -420,7 +434,7 @@ def _top(
             relevance.get(judged_id(document, relevance)),
             ranks.get(document),
         )
-        for rank, document in enumerate(documents[:_DOCUMENTS], 1)
+        for rank, document in [*enumerate(documents[:_DOCUMENTS], 1), *chosen]
     )
 
 

@@ -163,8 +163,9 @@ class Shown:
 class Change:
     """A query on which a reranker is better or worse than its first stage.
 
-    ``before`` and ``after`` are values of the measure; ``top_before`` and ``top`` the first
-    documents of the first stage and of the reranker.
+    ``before`` and ``after`` are values of the measure; ``top_before`` and ``top`` the first five
+    documents of the first stage and of the reranker, and up to three relevant ones below them whose
+    rank changed.
     """
 
     query: str

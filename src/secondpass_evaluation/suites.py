@@ -16,6 +16,7 @@ from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.reading import Qrels, file_of, whole_relevance
+from secondpass_evaluation.texts import below_headings
 
 _ROWS = 20
 """Queries of a suite in a notebook."""
@@ -197,13 +198,14 @@ def _missing_documents(missing: Set[str], judged: Qrels) -> str:
 
 
 def with_title(passage: Candidate) -> Candidate:
-    """The passage with its title moved into the text, as in BEIR."""
+    """The passage with its title before the text, as in BEIR; a heading is not repeated."""
     title = passage.metadata.get("title")
     if not isinstance(title, str) or not title:
         return passage
     # Removed from the metadata, or a search would read it twice.
     metadata = {key: value for key, value in passage.metadata.items() if key != "title"}
-    return replace(passage, text=f"{title}\n{passage.text}", metadata=metadata)
+    text = below_headings(passage.text or "", title.split(" > "))
+    return replace(passage, text=f"{title}\n{text}", metadata=metadata)
 
 
 def candidates_with_ids(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from secondpass.markup import clean
 
@@ -43,14 +43,31 @@ def with_plain_headings(text: str) -> str:
 def leading_headings(text: str, shown: Sequence[str]) -> tuple[list[str], int]:
     """The headings that a passage begins with, without marks and the ones shown; and their end."""
     headings, end = [], 0
-    while found := _HEADING.match(text, end):
-        words = next(filter(None, found.groups()), "").split()
-        if found["marked"] and words and not words[-1].strip("#"):  # marks at the end
-            words.pop()
-        heading = " ".join(words)
+    for heading, found in _headings(text):
         if heading not in shown:
             if found["plain"]:
                 break
             headings.append(heading)
         end = found.end()
     return headings, end
+
+
+def below_headings(text: str, shown: Sequence[str]) -> str:
+    """A passage without the headings that it begins with, up to the first that is not shown."""
+    end = 0
+    for heading, found in _headings(text):
+        if heading not in shown:
+            break
+        end = found.end()
+    return text[end:]
+
+
+def _headings(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """The headings that a passage begins with, without marks."""
+    end = 0
+    while found := _HEADING.match(text, end):
+        words = next(filter(None, found.groups()), "").split()
+        if found["marked"] and words and not words[-1].strip("#"):  # marks at the end
+            words.pop()
+        yield " ".join(words), found
+        end = found.end()

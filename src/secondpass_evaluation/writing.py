@@ -14,6 +14,7 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.files import uncompressed_name
 from secondpass.formats.lines import AnyPath, check_field, write_lines
 from secondpass.settings import describe
+from secondpass.types import record_id
 from secondpass_evaluation.errors import check_mapping
 from secondpass_evaluation.reading import strictly_falling, whole_relevance
 
@@ -36,14 +37,15 @@ def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
             if not isinstance(candidate, Candidate):
                 kind = describe(candidate)
                 raise FormatError(path, None, f"{name}: must be a Candidate, not {kind}")
-            if type(candidate.id) not in {str, int} or candidate.id == "":
+            identifier = record_id(candidate.id)
+            if identifier is None or identifier == "":
                 raise FormatError(path, None, f"{name}: has no id")
-            if str(candidate.id) in seen:
-                raise FormatError(path, None, f"{name}: the id {candidate.id!r} is repeated")
-            seen.add(str(candidate.id))
+            if str(identifier) in seen:
+                raise FormatError(path, None, f"{name}: the id {identifier!r} is repeated")
+            seen.add(str(identifier))
             if not isinstance(candidate.text, str):
                 raise FormatError(path, None, f"{name}: has no text")
-            record: dict[str, object] = {"_id": candidate.id, "text": candidate.text}
+            record: dict[str, object] = {"_id": identifier, "text": candidate.text}
             metadata = dict(candidate.metadata)
             if isinstance(metadata.get("title"), str) and metadata["title"]:
                 record["title"] = metadata.pop("title")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
-from secondpass.settings.loading import read
+from secondpass.settings.loading import read, states_depth
 from secondpass_ray.configurations import check_keys
 from secondpass_server.http.settings import ServerSettings
 
@@ -80,6 +80,7 @@ def deployment(
     if not sources:
         raise ConfigurationError("models: give at least one")
     configurations = {name: _portable(name, source) for name, source in sources.items()}
+    unstated = [name for name, source in sources.items() if not states_depth(source)]
     known = _settings(settings)
     scaling = options.pop("autoscaling_config", None)
     if isinstance(scaling, Mapping):
@@ -95,7 +96,7 @@ def deployment(
         **({} if scaling is None else {"autoscaling_config": scaling}),
     }
     kind = serve.deployment(**{**defaults, **options})(RerankServer)
-    bound: Application = kind.bind(configurations, dataclasses.asdict(known))
+    bound: Application = kind.bind(configurations, dataclasses.asdict(known), unstated)
     return bound
 
 

@@ -57,15 +57,15 @@ def test_overrides_are_what_differs_and_is_not_passed_with_calls():
 @pytest.mark.parametrize(
     ("token", "variables", "place", "value"),
     [
-        ("a key", {}, "api_key", "a key"),
-        (None, {"token": ["A", "B"]}, "api_key_env", ["A", "B"]),
-        ("a key", {"token": ["A"]}, "api_key_env", ["A"]),
+        ("a key", {}, "token", "a key"),
+        (None, {"token": ["A", "B"]}, "token_env", ["A", "B"]),
+        ("a key", {"token": ["A"]}, "token_env", ["A"]),
     ],
 )
 def test_a_key_or_its_variables(token, variables, place, value):
     override = PARAMETERS.overrides({**PARAMETERS.defaults, "token": token}, variables)["token"]
     assert override.value == value
-    assert f"method.llm.{place}" in override.places
+    assert override.places == (f"method.{place}",)
     assert "a key" not in repr(override)
 
 

@@ -195,7 +195,7 @@ def test_overdue_pass_is_not_scored():
     assert commands == []
     ((start, stop, error),) = raw.failures
     assert (start, stop, error.code) == (0, 2, "deadline")
-    assert str(error) == "the deadline passed before these were scored"
+    assert str(error) == "the deadline of 5 s passed before these were scored"
     assert used(late) == (0, 1, 0)
 
 
@@ -330,7 +330,8 @@ def ledger_of(deadline, ago=0):
 @pytest.mark.parametrize("missed", ["asked", "answered"])
 def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
     error = question_deadline_error(ledger_of(10, ago=20), missed)
-    assert (error.code, str(error)) == ("deadline", f"the deadline passed before this was {missed}")
+    message = f"the deadline of 10 s passed before this was {missed}"
+    assert (error.code, str(error)) == ("deadline", message)
     late = ledger_of(10)
     late.keep_time(False)
     late.started -= 20
@@ -341,11 +342,11 @@ def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
 
 TOO_LATE = {
     # deadline and target of a claim, and when its texts should have been scored, from now
-    "deadline": (-1, 99, -1, "the deadline passed before these were scored"),
-    "target": (9, -1, -1, "the target passed before these were scored"),
-    "before the deadline": (9, 99, 9, "not scored: why before the deadline"),
-    "before the target": (9, 5, 5, "not scored: why before the target"),
-    "beyond the target": (9, 5, 9, "not scored: why before the deadline"),
+    "deadline": (-1, 99, -1, "the deadline of 9 s passed before these were scored"),
+    "target": (9, -1, -1, "the target of 5 s passed before these were scored"),
+    "before the deadline": (9, 99, 9, "not scored: why before the deadline of 9 s"),
+    "before the target": (9, 5, 5, "not scored: why before the target of 5 s"),
+    "beyond the target": (9, 5, 9, "not scored: why before the deadline of 9 s"),
 }
 
 
@@ -355,8 +356,14 @@ TOO_LATE = {
 def test_the_error_of_texts_that_were_left_out(deadline, target, latest, message):
     now = time.monotonic()
     claim = Claim(now + deadline, now + target)
-    error = scoring_time_error([ledger_of(9)], claim, now + latest, "why")
+    error = scoring_time_error([Ledger(Limits(deadline=9, target=5))], claim, now + latest, "why")
     assert (error.code, str(error)) == ("deadline", message)
+
+
+def test_different_deadlines_of_one_call_are_not_named():
+    same, other = [ledger_of(2), ledger_of(2)], [ledger_of(2), ledger_of(3)]
+    assert str(scoring_deadline_error(same)).startswith("the deadline of 2 s passed")
+    assert str(scoring_deadline_error(other)).startswith("the deadline passed")
 
 
 def test_the_error_of_texts_that_were_left_out_mentions_time_kept_for_others():

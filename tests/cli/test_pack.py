@@ -23,6 +23,9 @@ def test_the_text_for_a_query(secondpass, found):
     assert told.code == 0
     assert told.out == "[1] Fruit\n[…] Red apples are good. Green ones too.\n"
     assert "1 of 3 candidates, 22 tokens" in told.flat
+    assert "scored" not in told.flat
+    told = secondpass("pack", found, "-q", QUERY, "--depth", 2, *EMBEDDED)
+    assert "tokens; 2 of 3 scored (depth 2)" in told.flat
 
 
 def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, found):
@@ -36,6 +39,18 @@ def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, fou
         if secondpass(*call, number).out.startswith("[1] Fruit\nSt")
     )
     assert told.err == warning.format(needed) + "\n"
+
+
+def test_all_lines_are_scored_unless_a_depth_is_stated(secondpass, write):
+    lines = write("lines.txt", "No fruit.\n" * 120 + "Red apples.\n")
+    call = ["pack", lines, "-q", QUERY, "--lines", "--tokens", 15]
+    told = secondpass(*call, "-p", "lexical")
+    assert "Red apples." in told.out
+    assert "scored" not in told.flat
+    config = write("c.yaml", "method: lexical\ndepth: 100\n")
+    told = secondpass(*call, "--config", config)
+    assert "100 of 121 scored (depth 100)" in told.flat
+    assert "warning: only the first 100 of 121 lines are reranked; --depth 121" in told.flat
 
 
 def test_sources_as_json(secondpass, found):

@@ -99,3 +99,20 @@ def test_short_first_calls_are_no_slow_ones():
     for pairs in (1, 100, 1, 100):
         cost.learn(pairs, 0.02)
     assert (cost.constant, cost.rate) == pytest.approx((0.02, 0.0))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 1000), TIMES), max_size=30),
+    st.integers(1, 1000),
+    TIMES,
+)
+def test_a_call_that_was_cut_off_makes_none_faster_and_none_more_than_twice_as_slow(
+    times, pairs, seconds
+):
+    cost = learned(times)
+    before = cost.seconds(pairs), cost.mean
+    cost.learn_cut_off(pairs, seconds)
+    after = cost.seconds(pairs), cost.mean
+    if times:
+        assert all(b * 0.999 <= a <= b * 2.001 for b, a in zip(before, after, strict=True))
+    assert cost.is_known

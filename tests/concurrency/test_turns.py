@@ -11,7 +11,7 @@ import pytest
 
 from secondpass import Reranker
 from secondpass.concurrency.admission import Claim
-from secondpass.concurrency.turns import CallTurn, Sharing, Turns
+from secondpass.concurrency.turns import Sharing, Turns
 from secondpass.errors import OverloadedError
 
 COSTS = {
@@ -213,16 +213,36 @@ def test_a_list_that_takes_most_of_its_time_is_split():
     assert min(too_long.calls) >= 10
 
 
-def test_an_interrupted_call_is_no_fast_one():
-    """It had taken less time than it would have."""
-    turns = Turns(1)
-    turns.admission.cost.learn(20, 0.02)
-    claim = Claim(0.01, asked=0.0)
-    assert turns.enter(claim, 20, 0.0)
-    turn = CallTurn(claim, 0, 20, 32, lambda: None, lambda: claim)
-    turns.take(turn, 0.009)
-    turns.end(turn, 0.01, interrupted=True)
-    assert turns.admission.cost.seconds(turn.pairs) == pytest.approx(0.001 * turn.pairs)
+@pytest.mark.parametrize(
+    ("constant", "rate", "deadline"),
+    [(0, 0.05, 0.5), (0, 0.075, 1), (0, 0.02, 0.5), (0.1, 0.02, 0.5), (0.02, 0.1, 1), (0, 0.3, 2)],
+)
+def test_calls_that_are_cut_off_shrink_until_one_is_in_time(constant, rate, deadline):
+    """Although nothing is ever learned of how long they take."""
+    simulation = Simulation(lambda pairs: constant + rate * pairs, 6)
+    rankings = simulation.run([Ranking(30 * number, 100, deadline) for number in range(12)])
+    possible = (deadline - constant) / rate
+    assert all(ranking.scored >= 0.45 * possible for ranking in rankings[4:])
+
+
+def test_a_scorer_that_becomes_slow_is_called_for_less():
+    rate = 0.01
+    simulation = Simulation(lambda pairs: rate * pairs, 6)
+    simulation.run([Ranking(30 * number, 100, 0.5) for number in range(20)])
+    rate = 0.08  # 6 in time
+    slow = simulation.run([Ranking(1000 + 30 * number, 100, 0.5) for number in range(10)])
+    assert all(ranking.scored >= 3 for ranking in slow[5:])
+
+
+def test_one_call_that_hangs_costs_later_ones_little():
+    hangs = False
+    simulation = Simulation(lambda pairs: 0.01 * pairs + 10 * hangs, 6)
+    *_, before = simulation.run([Ranking(30 * number, 100, 0.5) for number in range(20)])
+    hangs = True
+    simulation.run([Ranking(1000, 100, 0.5)])
+    hangs = False
+    after = simulation.run([Ranking(2000 + 30 * number, 100, 0.5) for number in range(8)])
+    assert all(ranking.scored >= 0.75 * before.scored for ranking in after)
 
 
 class Slow:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from secondpass.config import preset_names
 from secondpass.settings import configurable
 
 ROOT = Path(__file__).parents[2]
@@ -191,3 +192,11 @@ def test_troubleshooting_has_every_issue_code(codes_of_the_sources):
 
 def test_troubleshooting_has_no_code_that_no_report_has(codes_of_the_sources):
     assert codes_of_the_page() - codes_of_the_sources == set()
+
+
+def test_each_preset_has_its_row():
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    section = page.split("\n## Presets\n")[1].split("\nFive presets reproduce")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == preset_names()

@@ -217,10 +217,10 @@ def test_malformed_queries_with_relevant_ids(tmp_path: Path, line: str, problem:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({}, "suite: has no queries and no qrels"),
+        ({}, "queries and qrels: missing; a suite is a folder or file"),
         ({"source": "./none"}, "none: there is no such file or folder"),
         ({"source": ".", "run": "run"}, "has document 'z', which is not in"),
-        ({"queries": "queries.jsonl"}, "suite: has no qrels"),
+        ({"queries": "queries.jsonl"}, "qrels: missing; a suite is"),
         (
             {"queries": "queries.jsonl", "qrels": "qrels/test.tsv", "run": "run"},
             "a run has no texts; it needs a corpus",

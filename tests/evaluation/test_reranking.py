@@ -9,7 +9,7 @@ from secondpass.errors import ModelLoadError
 from secondpass.limits import Limits, Prices
 from secondpass.questions import Completion
 from secondpass.strategies.graded import Graded
-from secondpass_evaluation import Cost, Result, compare, evaluate
+from secondpass_evaluation import Cost, Result, compare, evaluate, make_suite
 from secondpass_evaluation.results import percentiles
 from topic_suites import (
     CANDIDATES,
@@ -250,6 +250,23 @@ def test_changes_with_documents() -> None:
         ("owls-1", 3), ("owls-3", 1), ("owls-0", 4), ("owls-2", 2),
     ]  # fmt: skip
     assert change.top[0].text == "3 wombats see owls"
+
+
+def test_changes_have_the_relevant_documents_that_moved() -> None:
+    documents = {f"d{number:02}": f"owl {number}" for number in range(20)}
+    table = {text: float(-number) for number, text in enumerate(documents.values())}
+    table[documents["d14"]] = -5.5  # from rank 15 to 7
+    suite = make_suite(
+        "owls",
+        {"q": "owl"},
+        {"q": {"d14": 2, "d03": 1, "d19": 1}},
+        candidates={"q": [{"id": name, "text": text} for name, text in documents.items()]},
+    )
+    table[documents["d19"]] = -15.5  # from rank 20 to 17, which no measure at 10 sees
+    (change,) = compare({"x": Reranker(ByTable(table))}, suite)["given+x"].gains
+    assert [(one.rank, one.id, one.before) for one in change.top[5:]] == [(7, "d14", 15)]
+    assert [(one.rank, one.id, one.before) for one in change.top_before[5:]] == [(15, "d14", 7)]
+    assert [one.rank for one in change.top[:5]] == [1, 2, 3, 4, 5]
 
 
 def test_largest_first() -> None:

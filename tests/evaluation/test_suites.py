@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 
 from secondpass import Candidate, InputError, Reranker
 from secondpass_evaluation import evaluate, make_suite, ranking_to_run
 from secondpass_evaluation.judging.judged_texts import text_hashes
+from secondpass_evaluation.suites import with_title
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}
@@ -123,11 +125,28 @@ def test_candidates_may_repeat_or_lack_text() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("relevant", [3, "3"])
-@pytest.mark.parametrize("document", [3, "3"])
+@pytest.mark.parametrize("relevant", [3, "3", np.int64(3)])
+@pytest.mark.parametrize("document", [3, "3", np.int64(3)])
 def test_ids_are_compared_with_judgements_as_text(document, relevant):
     candidates = {"q": [{"id": 4, "text": "b"}, {"id": document, "text": "a"}]}
     suite = make_suite("s", {"q": "a"}, {"q": {relevant: 1}}, candidates=candidates)
     assert suite.qrels == {"q": {"3": 1}}
     run = ranking_to_run({"q": Reranker("lexical").rerank("a", candidates["q"])})
     assert evaluate(run, {"q": {relevant: 1}}, ["RR"]).mean["RR"] == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "moved"),
+    [
+        ("Owls", "# Owls\n\nThey hunt.", "Owls\nThey hunt."),
+        ("Owls > Food", "# Owls\n\n## Food ##\n\nMice.", "Owls > Food\nMice."),
+        ("Owls > Mice", "# Owls\n## Food\nText", "Owls > Mice\n## Food\nText"),
+        ("Owls", "Owls\n====\n\nThey hunt.", "Owls\nThey hunt."),
+        ("Owls", "Owls hunt.", "Owls\nOwls hunt."),
+        ("Owls", "# Birds\n# Owls\nText", "Owls\n# Birds\n# Owls\nText"),
+        ("Owls", "# Owls", "Owls\n"),
+    ],
+)
+def test_a_title_is_not_repeated_as_a_heading(title, text, moved):
+    passage = with_title(Candidate(text, "a", metadata={"title": title, "page": 3}))
+    assert (passage.text, passage.metadata) == (moved, {"page": 3})

@@ -4,7 +4,9 @@ import math
 import os
 import stat
 from pathlib import Path
+from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,6 +67,12 @@ def test_queries_come_back(tmp_path, suffix, queries):
         return
     write_queries(path, queries)
     assert read_queries(path) == queries
+
+
+def test_ids_of_other_kinds_are_written_as_strings_or_integers(tmp_path):
+    ids = [7, np.int64(8), UUID(int=9)]
+    write_corpus(tmp_path / "corpus.jsonl", [Candidate("a", each) for each in ids])
+    assert [item.id for item in read_corpus(tmp_path / "corpus.jsonl")] == [7, 8, str(ids[2])]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,19 @@ def test_skipped_queries_and_pairs_are_summed():
     assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")
 
 
+@pytest.mark.parametrize(
+    ("beyond", "end"),
+    [
+        ([0, 0], "0 unchanged"),
+        ([1, 0], "; beyond the depth, not scored: 1 candidate of 1 query"),
+        ([1000, 101], "; beyond the depth, not scored: 1,101 candidates"),
+    ],
+)
+def test_candidates_beyond_the_depth_are_summed(beyond, end):
+    counts = count([ranking(beyond_depth=number) for number in beyond])
+    assert summary(2, counts, 1.0).endswith(end)
+
+
 TOTALS = [
     # usage of each ranking; what the summary ends with
     ([()], "0 unchanged"),

@@ -1,19 +1,23 @@
 """Candidates: what is taken for one, and what is refused by name."""
 
+import json
+import re
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import IntEnum, StrEnum
 from types import SimpleNamespace
+from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from fakes import ByTable
 from raising_values import Raises, Unprintable
 from rankings import order
-from secondpass import Candidate, InputError, Reranker
+from secondpass import Candidate, InputError, Reranker, fuse
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 
@@ -22,6 +26,21 @@ from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 def test_a_misspelt_text(key):
     with pytest.raises(InputError, match=f"did you mean 'text', not '{key}'"):
         Reranker("lexical").rerank("q", [{key: "a", "id": 1}])
+
+
+HITS = {
+    "_source.text": {"_id": "e", "_score": 2.5, "_source": {"title": "t", "text": "pears"}},
+    "metadata.text": {"id": "e", "score": 2.5, "metadata": {"text": "pears"}},
+    "payload.chunk": {"id": "e", "score": 2.5, "payload": {"chunk": "pears"}},
+}
+
+
+@pytest.mark.parametrize("path", HITS)
+def test_the_field_that_a_message_names_shows_the_text_of_a_hit(path):
+    with pytest.raises(InputError, match=rf"such as \[{re.escape(path)}\]"):
+        Reranker("lexical").rerank("pears", [HITS[path]])
+    (item,) = Reranker("lexical", render={"fields": [path]}).rerank("pears", [HITS[path]])
+    assert (item.id, item.score, item.status) == ("e", 2.5, "scored")
 
 
 def test_strings_mappings_candidates_and_ranked_items_go_in():
@@ -69,6 +88,11 @@ class Tactic:
         # Chunks of one document share its id.
         (SimpleNamespace(text="a", doc_id=4), ("a", None, None, {"doc_id": 4})),
         ({"text": "a", "doc_id": 4}, ("a", None, None, {"doc_id": 4})),
+        ({"text": "a", "_id": "e"}, ("a", "e", None, {"_id": "e"})),
+        ({"text": "a", "id": 0, "_id": "e"}, ("a", 0, None, {"_id": "e"})),
+        ({"text": "a", "_score": 2.5}, ("a", None, 2.5, {"_score": 2.5})),
+        ({"text": "a", "score": 1, "_score": 2.5}, ("a", None, 1, {"_score": 2.5})),
+        (SimpleNamespace(text="a", _id="e", _score=2.5), ("a", None, None, {})),
         ({"text": "a", "page_content": "b"}, ("a", None, None, {"page_content": "b"})),
     ],
     ids=lambda value: type(value).__name__,
@@ -305,14 +329,107 @@ def test_the_copy_with_the_smallest_distance_is_kept():
     assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
 
 
+class Level(IntEnum):
+    LOW = 1
+
+
+class Name(StrEnum):
+    FIRST = "a"
+
+
+WAYS = {
+    "mapping": lambda given: {"id": given, "text": "a"},
+    "candidate": lambda given: Candidate("a", given),
+    "object": lambda given: SimpleNamespace(text="a", id=given),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(3, 3), (0, 0), ("3", "3"), (None, None), (3.0, "3.0"), (True, "True")],
-    ids=repr,
+    [
+        *[(3, 3), (0, 0), ("3", "3"), (None, None), (3.5, 3.5), (True, True), (("a", 1), ("a", 1))],
+        *[(np.int64(3), 3), (np.uint8(0), 0), (np.array(3), 3), (Level.LOW, 1), (2**80, 2**80)],
+        *[(np.str_("a"), "a"), (Name.FIRST, "a"), (UUID(int=1), UUID(int=1))],
+        *[(float("nan"), None), (np.float32("nan"), None)],
+    ],
+    ids=lambda value: f"{type(value).__name__} {value}",
 )
-def test_an_integer_id_of_a_mapping_stays_one(given, expected):
-    (item,) = Reranker("lexical").rerank("a", [{"id": given, "text": "a"}])
-    assert (item.id, type(item.id)) == (expected, type(expected))
+def test_ids_come_back_as_plain_integers_and_strings_or_as_given(way, given, expected):
+    ranking = Reranker("lexical").rerank("a", [WAYS[way](given)])
+    assert (ranking[0].id, type(ranking[0].id)) == (expected, type(expected))
+    for record in (ranking.to_dict(), ranking.explain(position=0).to_dict()):
+        json.dumps(record)
+
+
+def test_ids_of_pandas_and_torch():
+    pandas, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
+    frame = pandas.DataFrame({"id": [7, None], "text": ["a", "b"]}).astype({"id": "Int64"})
+    found = [*frame.to_dict("records"), Candidate("c", torch.tensor(8)), Candidate("d", pandas.NaT)]
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", found)
+    assert [item.id for item in ranking] == [7, None, 8, None]
+    assert {type(item.id) for item in ranking} == {int, type(None)}
+
+
+identifiers = (
+    st.integers()
+    | st.integers(-(2**63), 2**63 - 1).map(np.int64)
+    | st.integers(0, 255).map(np.uint8)
+    | st.text()
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(np.str_)
+    | st.uuids()
+    | st.none()
+)
+
+
+@settings(deadline=None)
+@given(st.lists(identifiers, min_size=1, max_size=5), st.sampled_from([*WAYS]))
+def test_the_id_of_each_item_equals_that_which_went_in(ids, way):
+    ranking = Reranker("lexical").rerank("a", [WAYS[way](given) for given in ids])
+    for item in ranking:
+        given = ids[item.position]
+        assert item.id == given
+        assert type(item.id) in {int, str, UUID, type(None)}
+        assert ranking.explain(position=item.position).id == given
+    assert len(Reranker("lexical", dedupe=True).rerank("a", [WAYS[way](each) for each in ids])) == (
+        len({str(given) for given in ids if given is not None}) + ids.count(None)
+    )
+    json.dumps(ranking.to_dict())
+
+
+def test_ids_of_other_kinds_are_strings_in_records():
+    own, other = UUID(int=1), UUID(int=2)
+    found = [{"id": own, "text": "a pear", "score": "?"}, {"id": other, "text": "a plum"}]
+    ranking = Reranker("lexical").rerank("plum", found)
+    record = json.loads(json.dumps(ranking.to_dict()))
+    assert [item["id"] for item in record["ranking"]] == [str(other), str(own)]
+    assert record["report"]["issues"][0]["ids"] == [str(own)]
+    assert ranking.report.issues[0].ids == (own,)
+    packed = ranking.pack(100)
+    assert [source.id for source in packed.sources] == [other, own]
+    assert [source["id"] for source in json.loads(json.dumps(packed.to_dict()))["sources"]] == [
+        str(other),
+        str(own),
+    ]
+    assert ranking.explain(own).id == ranking.explain(str(own)).id == own
+    fused = fuse({"a": found, "b": [{"id": str(other), "text": "a plum"}]})
+    assert {candidate.id for candidate in fused} == {own, other}
+
+
+def test_an_explanation_takes_integers_of_numpy():
+    ranking = Reranker("lexical").rerank("a", ["b", {"id": 7, "text": "a"}])
+    assert ranking.explain(np.int64(7)) == ranking.explain(position=np.int64(1))
+    with pytest.raises(InputError, match="no candidate has the id 8; known are: '7'"):
+        ranking.explain(np.int64(8))
+
+
+def test_ids_in_the_repr_are_as_they_are_written():
+    found = [
+        {"id": np.int64(7), "text": "a"},
+        {"id": "x", "text": "b"},
+        Candidate("c", UUID(int=1)),
+    ]
+    assert "first 7, 'x'" in repr(Reranker(ByTable()).rerank("q", found))
 
 
 class RaisingNumber:
@@ -350,6 +467,7 @@ def test_a_score_that_is_no_finite_number_is_an_issue(score, example, settings):
     message = (
         f"these retrieval scores are not finite numbers, such as {example}; they count as missing"
     )
+    message += ", so convert them with float()" if isinstance(score, str) else ""
     assert [(issue.code, issue.message) for issue in ranking.report.issues] == [
         ("score_unreadable", message)
     ]

@@ -19,6 +19,11 @@ class OwnError(Exception):
     pass
 
 
+@pytest.fixture(autouse=True)
+def _none_logged_before(monkeypatch):
+    monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
+
+
 def broken(*_args, **_kwargs):
     raise OwnError(SECRET)
 
@@ -65,7 +70,10 @@ LEVELS = [
     ("ok", ["asked_again", "batch_failed"], ["DEBUG"], "all were overcome"),
     ("ok", ["asked_again", "when_unknown"], ["ERROR"], "one was not"),
     ("partial", ["asked_again"], ["ERROR"], "candidates have no score"),
-    ("partial", ["no_text"], [], "of the input"),
+    ("partial", ["no_text"], [], "of some texts"),
+    ("unchanged", ["no_text"], ["ERROR"], "of all texts"),
+    ("ok", ["original_missing"], [], "of the input"),
+    ("ok", ["field_missing"], ["ERROR"], "no candidate has it"),
 ]
 
 
@@ -75,6 +83,24 @@ def test_issues_are_logged_at_the_level_or_at_debug(status, codes, levels, caplo
     report = Report(status, issues=tuple(Issue(code, "words") for code in codes))
     log_issues([Ranking("q", (), report)], "error")
     assert [record.levelname for record in caplog.records] == levels
+
+
+@pytest.mark.parametrize("settings", [{"render": {"fields": ["titel", "text"]}}, {}])
+def test_what_no_candidate_has_is_logged_once(settings, caplog):
+    texts = [{"text": "a", "title": "b"}] if settings else ["", " "]
+    reranker = Reranker("lexical", **settings)
+    for _ in range(2):
+        reranker.rerank("q", texts)
+    (message,) = caplog.messages
+    assert ("field_missing: no candidate has these fields of render: 'titel'" in message) == bool(
+        settings
+    )
+    assert ("unchanged: no_text (2 of 2 candidates)" in message) == (not settings)
+
+
+def test_a_text_that_is_missing_from_some_is_not_logged(caplog):
+    Reranker("lexical", render={"fields": ["title?", "text"]}).rerank("q", ["a", ""])
+    assert caplog.messages == []
 
 
 def test_a_record_says_how_many_candidates_an_issue_concerns(caplog):

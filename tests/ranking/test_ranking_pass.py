@@ -300,3 +300,26 @@ def test_candidates_without_text_are_not_shown():
     assert scores == [(2, 0.2), (0, 0.1), (1, None)]
     (issue,) = ranking.report.issues
     assert (issue.code, issue.positions, issue.ids) == ("no_text", (1,), ("y",))
+
+
+BEYOND = [
+    # settings; how many are beyond the depth; how many are scored, in words
+    ({}, 0, "5 of 5 scored"),
+    ({"depth": 5}, 0, "5 of 5 scored"),
+    ({"depth": None}, 0, "5 of 5 scored"),
+    ({"depth": 2}, 4, "2 of 6 scored (depth 2)"),
+    ({"depth": 2, "dedupe": True}, 3, "2 of 5 scored (depth 2)"),
+    ({"depth": 2, "tail": "drop"}, 4, "2 of 6 scored (depth 2)"),
+    ({"depth": 3, "when": {"words": {"at_least": 9}, "depth": 1}}, 3, "1 of 6 scored (depth 3)"),
+]
+
+
+@pytest.mark.parametrize(("settings", "beyond", "words"), BEYOND)
+def test_the_report_counts_what_stands_beyond_the_depth(settings, beyond, words):
+    texts = [Candidate(text, id=text) for text in ("a", "b", "c", "d", "e")]
+    if beyond:
+        texts.append(Candidate("a", id="a"))
+    report = Reranker("lexical", **settings).rerank("a b", texts).report
+    assert (report.status, report.beyond_depth, report.scored_text) == ("ok", beyond, words)
+    assert report.to_dict()["beyond_depth"] == beyond
+    assert words in repr(report)

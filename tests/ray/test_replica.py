@@ -24,6 +24,15 @@ from secondpass_server.http.settings import ServerSettings
 MODELS = {"deep": {"method": "lexical", "depth": 20}, "shallow": {"method": "lexical", "depth": 5}}
 
 
+def test_all_documents_are_scored_where_no_depth_is_stated(replica):
+    models = {name: {"preset": "embedded"} for name in ("stated", "not")}
+    rerankers = replica.RerankServer(models, {}, ["not"])._rerankers
+    assert {name: reranker.depth for name, reranker in rerankers.items()} == {
+        "stated": 50,
+        "not": None,
+    }
+
+
 @pytest.fixture
 def replica(monkeypatch):
     """The module as it is without Serve, whose decorator makes an actor's class of the class."""

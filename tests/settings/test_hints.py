@@ -275,6 +275,64 @@ def test_a_parameter_of_another_package(name, method, monkeypatch):
         assert configured.to_config() == made.to_config()
 
 
+OF_PRESETS = [
+    ("cohere", "model", "'model': …"),
+    ("cohere", "timeout_s", "'timeout': …"),
+    ("default", "model", "'model': …"),
+    ("default", "device", "'device': …"),
+    ("default", "cache_dir", "'cache_folder': …"),
+    ("embedded", "store", "'store': …"),
+    ("listwise_ids", "model", "'llm': {'model': …}"),
+    ("listwise_ids", "temperature", "'llm': {'temperature': …}"),
+    ("cohere", "api_key", "'api_key': …"),
+]
+"""Preset, name, and the setting of the preset's method that is meant."""
+
+
+def test_a_setting_of_a_stage_of_a_preset():
+    with pytest.raises(SecondPassError) as caught:
+        Reranker.from_preset("cheap", model="m")
+    (use,) = re.findall("write them all: use (Reranker.*)", str(caught.value))
+    made = eval(use.replace("…", "'lexical', 'embedded'"))
+    whole = Reranker.from_preset("cheap").to_config()
+    assert {**made.to_config(), "method": None} == {**whole, "method": None}
+
+
+@pytest.mark.parametrize(("preset", "name", "part"), OF_PRESETS)
+def test_a_setting_of_the_method_of_a_preset(preset, name, part, tmp_path, monkeypatch):
+    """What the hint says keeps the rest of the preset."""
+    monkeypatch.setenv("A_KEY", "k")
+    (tmp_path / "rerank.yaml").write_text(f"{{preset: {preset}, {name}: 1}}")
+    values = {**OF_FOREIGN, "store": str(tmp_path / "store"), "api_key": "k"}
+    whole = Reranker.from_preset(preset).to_config()
+    makers = [
+        lambda: Reranker.from_preset(preset, **{name: 1}),
+        lambda: Reranker.from_config({"preset": preset, name: 1}),
+        lambda: Reranker.from_config(tmp_path / "rerank.yaml"),
+    ]
+    for make in makers[: 2 if name == "api_key" else 3]:  # a file cannot hold a key at all
+        with pytest.raises(SecondPassError) as caught:
+            make()
+        found = re.search(r"use (Reranker.*), or '(.*)' beside '(.*)' in a", str(caught.value))
+        python, setting, beside = found.groups()
+        assert part in python
+        code = re.sub(r"'(\w+)': …", lambda found: f"'{found[1]}': {values[found[1]]!r}", python)
+        made = eval(code, {"Reranker": Reranker})
+        in_file = re.sub(r"(\w+): …", lambda found: f"{found[1]}: {values[found[1]]!r}", setting)
+        configured = Reranker.from_config(yaml.safe_load(in_file) | yaml.safe_load(beside))
+        for reranker in (made, configured):
+            if "api_key" in code and reranker is made:
+                assert reranker.limits == configured.limits
+                continue
+            config = reranker.to_config()
+            assert {**config, "method": None, "depth": None} == {
+                **whole,
+                "method": None,
+                "depth": None,
+            }
+            assert config["method"]["type"] == whole["method"]["type"]
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
@@ -356,6 +414,7 @@ NESTED = [
     ({**ENDPOINT, "url": 1}, "method", "did you mean 'base_url'?"),
     ({"type": "listwise", "llm": {**LLM, "api_base": 1}}, "method", "did you mean 'base_url'?"),
     ({"type": "listwise", "llm": {**LLM, "key": 1}}, "method", "did you mean 'api_key'?"),
+    ({"type": "listwise", "llm": {**LLM, "token": 1}}, "method", "did you mean 'api_key'?"),
     ({"type": "listwise", "llm": {**LLM, "name": 1}}, "method", "did you mean 'model'?"),
     (
         {"type": "listwise", "model": "m"},

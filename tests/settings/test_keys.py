@@ -124,7 +124,7 @@ def test_a_wrong_key_is_still_wrong(key):
     "method",
     [
         GRADED,
-        {"type": "cross_encoder", "model": "m", "token": {"env": "MY_KEY"}},
+        {"type": "cross_encoder", "model": "some/m", "token": {"env": "MY_KEY"}},
         {"type": "endpoint", "api": "cohere", "model": "m", "api_key": {"env": "MY_KEY"}},
         {"type": "cascade", "stages": ["lexical", GRADED]},
     ],

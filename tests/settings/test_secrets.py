@@ -19,7 +19,7 @@ class Revealing:
 
 
 def cross_encoder(**settings):
-    return Reranker({"type": "cross_encoder", "model": "m", **settings}).method.scorer
+    return Reranker({"type": "cross_encoder", "model": "some/m", **settings}).method.scorer
 
 
 @pytest.mark.parametrize("key", [KEY, Secret(KEY), Revealing()], ids=["text", "own", "foreign"])

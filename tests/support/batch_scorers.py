@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 
 import pytest
 
@@ -12,7 +13,7 @@ from secondpass.effects import Score
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 
-LATE = "the deadline passed before these were scored"
+LATE = re.compile(r"the deadline of \S+ s passed before these were scored")
 
 
 class InBatches:

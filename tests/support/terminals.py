@@ -90,6 +90,13 @@ def redirected(target: str, *arguments: object) -> tuple[int, str, str]:
         return code, (file.read().decode() or written.result(60)), _plain(seen.result(60))
 
 
+def check_full_disk(*arguments: object) -> None:
+    """Check that a command whose results do not fit on the disk fails and says so."""
+    code, _, shown = redirected("full", *arguments)
+    assert code == 1
+    assert "standard output: No space left on device" in " ".join(shown.split())
+
+
 def shown_at(columns: int, *arguments: object) -> str:
     """Standard output on a terminal that is so wide, of the command as a process of its own."""
     own, theirs = pty.openpty()

@@ -95,6 +95,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"meta_prefix": None}, "meta_prefix: must be a str"),
     ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
     ({"token": "hf_abc"}, r"token: give a Secret.*from_env_var"),
+    ({"api_key": "hf_abc"}, r"api_key: give a Secret.*from_env_var"),
     ({"model_kwargs": ["dtype"]}, "model_kwargs"),
     ({"depth": 1.5}, "SecondPassRanker: depth: give a whole number"),
     ({"score_threshold": float("nan")}, "SecondPassRanker: score_threshold"),

@@ -99,7 +99,7 @@ def test_an_optional_secret(monkeypatch: pytest.MonkeyPatch, kind: str, key: str
         method: dict[str, Any] = {"type": "listwise", "llm": server.llm("openai")}
         if kind == "endpoint":
             method = {"type": "endpoint", "api": "tei", "base_url": server.base_url("tei")}
-        made = SecondPassRanker({"method": method}, token=token)
+        made = SecondPassRanker({"method": method}, api_key=token)
         saved = SecondPassRanker.from_dict(made.to_dict())
         if key is not None:
             monkeypatch.setenv("THE_KEY", key)
@@ -130,7 +130,7 @@ def test_every_parameter_can_be_assigned_or_is_refused() -> None:
 
 def test_pickles_like_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_KEY", "sk-very-secret")
-    ranker = SecondPassRanker("cohere", top_k=2, token=Secret.from_env_var("THE_KEY"))
+    ranker = SecondPassRanker("cohere", top_k=2, api_key=Secret.from_env_var("THE_KEY"))
     ranker.depth = 5
     written = pickle.dumps(ranker)
     assert b"sk-very-secret" not in written

@@ -88,7 +88,7 @@ def test_cross_encoder_kwargs_are_settings_of_the_method(
         ({"activation_fn": torch.nn.Sigmoid()}, r"activation_fn: .*'activation': 'sigmoid'"),
         ({"num_labels": 1}, r"num_labels: .*leave it out"),
         ({"device": "cpu"}, r"device: .*device="),
-        ({"token": "hf_abc"}, r"token: .*api_key="),
+        ({"token": "hf_abc"}, r"token: .*'token_env'"),
         ({"prompts": {}}, r"prompts: .*'prompt'"),
         ({"nonsense": 1}, r"cross_encoder_kwargs\.nonsense: .*no such setting"),
         ({"max_length": "x"}, r"cross_encoder_kwargs\.max_length: must be"),

@@ -89,7 +89,7 @@ HOLDING: dict[str, Callable[[], SecondPassRerank]] = {
     "flat": lambda: SecondPassRerank("cohere", api_key=KEY),
     "a changed copy": lambda: SecondPassRerank("cohere").model_copy(update={"api_key": KEY}),
     "secret in a mapping": lambda: SecondPassRerank(
-        {"method": {"type": "cross_encoder", "model": "m", "token": SecretStr(KEY)}}
+        {"method": {"type": "cross_encoder", "model": "some/m", "token": SecretStr(KEY)}}
     ),
     "llm": lambda: asking("graded", scripted()),
 }

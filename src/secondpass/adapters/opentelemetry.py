@@ -27,7 +27,7 @@ from secondpass.ranking.observers import (
     registrations,
 )
 from secondpass.ranking.result import Ranking
-from secondpass.types import Candidate, Report, Usage
+from secondpass.types import Candidate, Report, Usage, record_id
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -149,7 +149,7 @@ def _document(
     side: str, index: int, candidate: Candidate, score: float | None, metadata: object
 ) -> dict[str, Value]:
     known = {
-        "id": None if candidate.id is None else str(candidate.id),
+        "id": None if candidate.id is None else str(record_id(candidate.id)),
         "content": candidate.text if isinstance(candidate.text, str) else None,
         "score": score,
         "metadata": _json(metadata) if metadata else None,

@@ -14,7 +14,14 @@ from secondpass.ranking.fits import check_fits
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import call_hints, model_of, name_hints, parameter_hints, suggestion
+from secondpass.settings import (
+    call_hints,
+    model_of,
+    name_hints,
+    parameter_hints,
+    registry,
+    suggestion,
+)
 from secondpass.settings.overrides import Override
 from secondpass.settings.parameter_hints import PATHS
 
@@ -22,6 +29,9 @@ T = TypeVar("T")
 
 _UNKNOWN = "unknown argument"
 """Message about an argument that does not exist, before its hint."""
+
+_FIRST = frozenset({"preset", "config", "configuration"})
+"""What the first argument of adapters, ``reranker``, may be taken for."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Settings that adapters pass with each call, so that their parameters can be assigned."""
@@ -82,8 +92,8 @@ class Parameters:
 
         Args:
             values: name of each parameter -> value.
-            key_variables: name of a parameter that stands for a key -> environment variables that
-                hold the key, to try in turn. They replace its value.
+            key_variables: ``api_key`` or ``token`` -> environment variables that hold the key, to
+                try in turn. They replace its value.
         """
         key_variables = key_variables or {}
         overrides = {}
@@ -92,7 +102,7 @@ class Parameters:
                 continue
             value = values[name]
             if name in key_variables:
-                overrides[name] = Override(key_variables[name], PATHS["api_key_env"])
+                overrides[name] = Override(key_variables[name], PATHS[f"{name}_env"])
             elif value is not None and value != self.defaults[name]:
                 overrides[name] = Override(value, paths)
         return overrides
@@ -175,12 +185,12 @@ class Parameters:
             return setting not in self._own_defaults and getattr(passed, setting) is not None
         return isinstance(passed, Mapping) and setting in passed
 
-    def check_known(self, cls: type, names: Iterable[str]) -> None:
+    def check_known(self, cls: type, names: Iterable[str] | Mapping[str, Any]) -> None:
         """Check the names of keyword arguments.
 
         Args:
             cls: the class to construct, which may be one with further parameters.
-            names: the names.
+            names: the names; a mapping has their values, for hints.
 
         Raises:
             TypeError: one is unknown; the message has the nearest parameter, unlike Python's.
@@ -188,9 +198,10 @@ class Parameters:
         parameters = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             return
+        values = names if isinstance(names, Mapping) else {}
         if unknown := {*names} - {parameter.name for parameter in parameters}:
             by_message: dict[str, list[str]] = {}
-            for problem in self.unknown(unknown):
+            for problem in self.unknown({name: values.get(name) for name in unknown}):
                 by_message.setdefault(problem.message, []).append(str(problem.path[0]))
             parts = [
                 f"{', '.join(names)}: {message if len(names) == 1 else _of_several(message)}"
@@ -198,13 +209,24 @@ class Parameters:
             ]
             raise TypeError(f"{cls.__name__}: {'; '.join(parts)}")
 
-    def unknown(self, names: Iterable[str]) -> list[Problem]:
-        """A problem for each name that is not a parameter, with what to write instead."""
+    def unknown(self, names: Iterable[str] | Mapping[str, Any]) -> list[Problem]:
+        """A problem for each name that is not a parameter, with what to write instead.
+
+        ``names`` may be a mapping, with their values.
+        """
+        values = names if isinstance(names, Mapping) else {}
         by_paths = {paths: parameter for parameter, paths in self.paths.items()}
+        presets = registry.preset_names()
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
             synonym = by_paths.get(PATHS.get(parameter_hints.synonym(name), ()))
-            if name in self._instead:
+            if name in _FIRST and "reranker" in self.defaults:
+                value = values.get(name)
+                is_named = isinstance(value, str) and (name != "preset" or value in presets)
+                whole = value if is_named else name_hints.OPEN
+                use = f"use {self.component}({name_hints.in_words(whole)})"
+                hint = f"; {use}, or 'reranker: {whole}' in a saved one: it is the first argument"
+            elif name in self._instead:
                 instead = self._instead[name]
                 hint = f"; {_written(instead)}{parameter_hints.also(name, instead)}"
             elif synonym is not None:
@@ -243,7 +265,11 @@ def _of_several(message: str) -> str:
 
 
 def _written(instead: str | parameter_hints.Config) -> str:
-    return instead if isinstance(instead, str) else f"write {name_hints.in_words(instead)}"
+    if isinstance(instead, str):
+        return instead
+    if "method" in instead:
+        instead = {**instead, "method": name_hints.complete(instead["method"])}
+    return f"write {name_hints.in_words(instead)}"
 
 
 def _as_setting(name: str) -> str:

@@ -16,7 +16,7 @@ from secondpass.adapters.shortening import Shortened, shortened
 from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.threads import in_thread
-from secondpass.prompts.template import PLACEHOLDERS
+from secondpass.prompts.template import PLACEHOLDERS, unknown_placeholder
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.diagnostics import use_logger
 from secondpass.services.provider_errors import error_response
@@ -54,6 +54,7 @@ __all__ = [
     "saved",
     "shortened",
     "suggestion",
+    "unknown_placeholder",
     "use_logger",
     "whole_number",
     "with_prompts",

@@ -358,7 +358,7 @@ class ApiMethod(Client[RerankRequest], Generic[A]):
     def check_installed(self) -> None:
         """Check that the packages are installed, without importing them."""
         packages = [self.package, *self._auth.packages]
-        require(packages, self._auth.extra, f"the model {self.name!r}")
+        require(packages, self._auth.extra, f"the API {self.provider!r}")
 
     @property
     def _max_documents(self) -> int:

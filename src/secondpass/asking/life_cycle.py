@@ -26,7 +26,8 @@ def check_cache(methods: Iterable[Method]) -> None:
     if not has_storable(methods):
         message = (
             "cannot be set: no method asks a service whose answers can be stored; a function or an "
-            "object of a framework needs a 'cache_key', and a local model has settings of its own"
+            "object of a framework needs a 'cache_key', and a local model has settings of its own, "
+            "such as 'store' of embedded or 'score_cache' of cross_encoder"
         )
         raise ConfigurationError([Problem(("cache",), message)])
 

@@ -178,7 +178,7 @@ def scoring_time_error(
         latest: when they should have been scored: the deadline or the target of the claim.
         reason: why they were left out if that time has not come yet.
     """
-    limit = "the target" if latest < claim.deadline else _deadline(ledgers)
+    limit = _target(ledgers) if latest < claim.deadline else _deadline(ledgers)
     if time.monotonic() >= latest:
         return DeadlineError(f"{limit} passed before these were scored")
     return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}")
@@ -193,12 +193,23 @@ def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]
 
 def _deadline(ledgers: Sequence[Ledger]) -> str:
     if ledgers and all(ledger.limits.deadline is None for ledger in ledgers):
-        return "the target"
-    for ledger in ledgers:
-        if (kept := ledger.kept.seconds) > 0:
-            whole = f"the deadline of {ledger.limits.deadline:g} s"
-            return f"{whole}, of which {round(kept, 2):g} s are kept for other methods,"
-    return "the deadline"
+        return _target(ledgers)
+    whole = _limit("the deadline", (ledger.limits.deadline for ledger in ledgers))
+    kept = next((seconds for it in ledgers if (seconds := it.kept.seconds) > 0), None)
+    if kept is None:
+        return whole
+    return f"{whole}, of which {round(kept, 2):g} s are kept for other methods,"
+
+
+def _target(ledgers: Sequence[Ledger]) -> str:
+    return _limit("the target", (ledger.limits.target for ledger in ledgers))
+
+
+def _limit(name: str, seconds: Iterable[float | None]) -> str:
+    """A limit with its seconds, unless rankings that share a call have different ones."""
+    different = {*seconds}
+    value = different.pop() if len(different) == 1 else None
+    return name if value is None else f"{name} of {value:g} s"
 
 
 # ---------------------------------------------------------------------- passes

@@ -17,14 +17,21 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from secondpass.adapters.depths import scoring_all
 from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
 from secondpass.concurrency.lazy import running_nothing
-from secondpass.config import load, preset, read_yaml
+from secondpass.config import load, preset
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
-from secondpass.settings.loading import MAPPING, depth_with_store, has_store, merged
+from secondpass.settings.loading import (
+    MAPPING,
+    depth_with_store,
+    has_store,
+    merged,
+    read_with_own_keys,
+)
 from secondpass.settings.messages import of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.settings.registry import preset_names
@@ -101,7 +108,11 @@ OneQuery = Annotated[
 ]
 Lines = Annotated[
     bool,
-    typer.Option("--lines", help="Read each input line as the text of a candidate, not as JSON."),
+    typer.Option(
+        "--lines",
+        help="Read each input line as the text of a candidate, not as JSON. A local method scores "
+        "all lines, unless a depth is stated.",
+    ),
 ]
 WithText = Annotated[
     bool, typer.Option("--text/--no-text", help="Include texts and metadata in the output.")
@@ -199,10 +210,14 @@ class RerankerOptions:
     config: Config = None
     settings: Set = None
 
-    def read(self, default: str = "default") -> dict[str, Any]:
-        """The configuration; by default the one of a preset."""
+    def read(self, default: str = "default", *, unordered: bool = False) -> dict[str, Any]:
+        """The configuration; by default the one of a preset; see :func:`configuration`."""
         name = default if self.preset is None and self.config is None else self.preset
-        return configuration(name, self.config, self.settings)
+        return configuration(name, self.config, self.settings, unordered=unordered)
+
+    def sets(self, key: str) -> bool:
+        """Whether ``--set`` has this key."""
+        return any(setting.partition("=")[0] == key for setting in self.settings or ())
 
     @contextmanager
     def naming_file(self) -> Iterator[None]:
@@ -342,16 +357,20 @@ def configuration(
     settings: Sequence[str] | None,
     *,
     base: Mapping[str, Any] | None = None,
+    unordered: bool = False,
 ) -> dict[str, Any]:
     """The configuration of ``--preset``, ``--config`` and ``--set``.
 
-    Without a preset and a file it is the ``base``; without that, the preset ``default``.
+    Without a preset and a file it is the ``base``; without that, the preset ``default``. It is for
+    candidates in the order of a search, or ``unordered`` ones, of which all are scored if neither
+    the file nor a setting states a depth; see :func:`scoring_all`.
     """
     if preset_name is not None and file is not None:
         fail("--preset, --config: give one of them", USAGE_ERROR)
     _check_source(preset_name, file)
+    own_keys: frozenset[str] = frozenset()
     if file is not None:
-        config = read_yaml(file)
+        config, own_keys = read_with_own_keys(file)
     elif base is not None and preset_name is None:
         config = dict(base)
     else:
@@ -366,7 +385,8 @@ def configuration(
         values = overridden(values, _parse_setting(setting))
     if file is None:
         config = depth_with_store(config, values)
-    return overridden(config, values) if values else config
+    config = overridden(config, values) if values else config
+    return scoring_all(config) if unordered and "depth" not in {*own_keys, *values} else config
 
 
 def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

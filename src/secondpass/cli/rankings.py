@@ -35,7 +35,7 @@ from secondpass.formats.requests import InputRequest, ranking_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.result import Ranking
 from secondpass.settings import counted, suggestion
-from secondpass.types import Ranked
+from secondpass.types import Ranked, Report
 
 _TABLE_ROWS = 10
 """Rows of a table without ``top_k``."""
@@ -179,7 +179,19 @@ def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 
 def notes_below(ranking: Ranking, *, except_top_k: bool) -> list[str]:
     """Lines below the table of a ranking: what decides its order, and what it lacks, and why."""
-    return [*_order_lines(ranking), *_left_out_lines(ranking, except_top_k)]
+    return [
+        *_order_lines(ranking),
+        *_depth_lines(ranking.report),
+        *_left_out_lines(ranking, except_top_k),
+    ]
+
+
+def _depth_lines(report: Report) -> list[str]:
+    """A line that says how many candidates were scored, if some stand beyond the depth."""
+    if not report.beyond_depth:
+        return []
+    follow = "" if "tail" in report.left_out else "; the others follow in their order"
+    return [f"{report.scored_text}{follow}"]
 
 
 def _left_out_lines(ranking: Ranking, except_top_k: bool) -> list[str]:

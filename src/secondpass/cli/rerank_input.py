@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from secondpass.asking.life_cycle import asks_service
 from secondpass.cli.console import USAGE_ERROR, check_usage, fail, on_terminal, warn
-from secondpass.cli.options import RunOptions
+from secondpass.cli.options import RankingOptions, RerankerOptions, RunOptions
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
 from secondpass.formats.files import open_input
@@ -92,6 +92,15 @@ class RerankInput:
                         f"--output {output}: {file} is an input file; name another output",
                         USAGE_ERROR,
                     )
+
+    def warn_of_lines(
+        self, lines: int, beyond: int, configured: RerankerOptions, defaults: RankingOptions
+    ) -> None:
+        """Warn if some of the ``--lines`` stand beyond the depth, unless an option states it."""
+        is_stated = defaults.depth is not None or configured.sets("depth")
+        if self.lines and beyond and not is_stated:
+            reranked = f"only the first {lines - beyond:,} of {lines:,} lines are reranked"
+            warn(f"{reranked}; --depth {lines} reranks all")
 
     def requests(
         self, stack: ExitStack, reranker: Reranker, progress: Progress

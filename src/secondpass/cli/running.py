@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -36,7 +35,7 @@ from secondpass.cli.console import (
 from secondpass.errors import ConfigurationError, Problem, SecondPassError
 from secondpass.settings import counted, describe, parameter_hints, parameters_of
 from secondpass.settings.loading import MAPPING
-from secondpass.settings.messages import did_you_mean, reworded
+from secondpass.settings.messages import ALIKE, did_you_mean, most_similar, reworded
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, complete, in_options
 from secondpass.settings.registry import preset_names
 
@@ -77,9 +76,6 @@ _COMMANDS_INSTEAD: Mapping[str, str] = {
     "validate": "config",
 }
 """Word for what a command does -> its name, where there is such a command."""
-
-_LEAST_SIMILAR = 0.8
-"""Similarity of an option that is suggested for a misspelt one, 0 to 1."""
 
 _NO_CHOICE = re.compile(r"'(?P<value>[^']*)' is not one of (?P<known>'.+')\.$", re.DOTALL)
 """Typer's message about a value of an option that has few values."""
@@ -151,7 +147,7 @@ class Subcommand(TyperCommand):
             return f"; did you mean {source} {named}?"
         known = known or [it for it in _OPTIONS_INSTEAD.get(name, ()) if it in options]
         if not known:
-            is_setting = "--set" in options and not _matches(name, options)
+            is_setting = "--set" in options and not most_similar(name, options, ALIKE)
             return (is_setting and _as_setting(name, options)) or _similar(name, options)
         return f"; did you mean {listed(known)}?"
 
@@ -196,14 +192,10 @@ class Subcommand(TyperCommand):
         return f"{escaped(words)}: unexpected{hint}"
 
 
-def _matches(word: str, known: Sequence[str]) -> list[str]:
-    return get_close_matches(word, known, n=1, cutoff=_LEAST_SIMILAR)
-
-
 def _similar(word: str, known: Sequence[str]) -> str:
     """``; did you mean …?`` of the most similar known word; without one, where to look."""
-    similar = _matches(word, known)
-    return f"; did you mean {similar[0]}?" if similar else " (see --help)"
+    similar = most_similar(word, known, ALIKE)
+    return f"; did you mean {similar}?" if similar else " (see --help)"
 
 
 def listed(words: Sequence[str]) -> str:

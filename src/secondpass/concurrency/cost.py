@@ -6,6 +6,8 @@ import math
 
 _OUTLIER = 4
 """A call counts as at most so many times as slow as those before: its thread may have waited."""
+_MOST_RAISED = 2.0
+"""By how much one call that was cut off raises the times of all."""
 _MEMORY = 0.9
 """Weight of the calls before in the averages, per call."""
 _LONG_MEMORY = 0.98
@@ -82,6 +84,27 @@ class Cost:
             self._learn_worth(self._pairs / self._calls, self.mean)
         self.rate = self._seconds / (self._pairs + self._worth * self._calls)
         self.constant = self._worth * self.rate if self.rate else self.mean
+
+    def learn_cut_off(self, pairs: int, seconds: float) -> None:
+        """Count a call that had not ended after these seconds; no effect without pairs.
+
+        As nothing else is known of it, it is expected to take twice as long. The line has no such
+        points: calls that are all cut off at the same time, whatever their length, look like calls
+        of constant time. All times are raised instead, by half of what is missing (on a logarithmic
+        scale), because this call may have been an exception. So calls shrink until one is in time.
+        """
+        if not pairs or seconds <= 0:
+            return
+        if not self.is_known:
+            self.learn(pairs, 2 * seconds)
+            return
+        factor = min(_MOST_RAISED, math.sqrt(max(1.0, 2 * seconds / self.seconds(pairs))))
+        self._seconds *= factor
+        self.mean *= factor
+        self.rate *= factor
+        self.constant *= factor
+        weight, x, y, xx, xy, yy = self._sums
+        self._sums = weight, x, y * factor, xx, xy * factor, yy * factor**2
 
     def _learn_worth(self, pairs: float, seconds: float) -> None:
         """Learn what the constant is worth from averages of pairs and seconds.

@@ -113,7 +113,7 @@ class Turns:
             if turn.state == "running" and self._process == os.getpid():
                 cost, seconds = self.admission.cost, now - turn.began
                 if interrupted:
-                    cost.learn(turn.pairs, max(seconds, cost.seconds(turn.pairs)))
+                    cost.learn_cut_off(turn.pairs, seconds)
                 elif scored:
                     cost.learn(turn.pairs, seconds)
             turn.state = "ended"

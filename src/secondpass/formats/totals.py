@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from secondpass.ranking.result import Ranking
 from secondpass.settings import counted
@@ -13,6 +13,7 @@ _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
 _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
 _UNITS, _BILLED = "billed units in 1e-6", "rankings with billed units"
 _SKIPPED, _SAVED = "skipped queries", "skipped pairs"
+_CUT, _BEYOND = "queries beyond the depth", "candidates beyond the depth"
 _NOTHING = "nothing relevant"
 _AGAIN = {
     "cached": "cached answers",
@@ -45,6 +46,9 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         if report.skipped is not None:
             counts[_SKIPPED] += 1
             counts[_SAVED] += report.skipped.pairs
+        if report.beyond_depth:
+            counts[_CUT] += 1
+            counts[_BEYOND] += report.beyond_depth
         usage = report.usage
         for name in _AGAIN:
             if number := getattr(usage, name):
@@ -65,6 +69,11 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
 def tokens_and_cost(counts: Counter[str]) -> tuple[int, float]:
     """The tokens, in and out, and the cost that are reported."""
     return counts[_INPUT] + counts[_OUTPUT], counts[_COST] * _COST_UNIT
+
+
+def beyond_depth(counts: Counter[str]) -> int:
+    """The number of candidates that were not scored because they stand beyond the depth."""
+    return counts[_BEYOND]
 
 
 def summary(
@@ -94,8 +103,7 @@ def summary(
         ]
         if items:
             line += f"; {label}: {', '.join(items)}"
-    if counts[_SKIPPED]:
-        line += f"; skipped: {_queries(counts[_SKIPPED])}, {counted(counts[_SAVED], 'pair')}"
+    line += "".join(_not_scored(counts, total))
     if nothing := counts[_NOTHING]:
         line += f"; nothing relevant: {nothing:,}"
     for name, text in _AGAIN.items():
@@ -129,6 +137,15 @@ def _how_many(kind: str, number: int, total: int) -> str:
     if kind == "engine":
         return "" if number == total else f" (in {number:,} of {_queries(total)})"
     return f" ({number:,})"
+
+
+def _not_scored(counts: Counter[str], total: int) -> Iterator[str]:
+    """What was left unscored by settings: by ``when``, and by the depth."""
+    if counts[_SKIPPED]:
+        yield f"; skipped: {_queries(counts[_SKIPPED])}, {counted(counts[_SAVED], 'pair')}"
+    if cut := counts[_CUT]:
+        of_these = "" if cut == total else f" of {_queries(cut)}"
+        yield f"; beyond the depth, not scored: {counted(counts[_BEYOND], 'candidate')}{of_these}"
 
 
 def _share(reported: int, total: int) -> str:

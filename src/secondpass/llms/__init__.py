@@ -47,6 +47,8 @@ def to_llm(value: object) -> LLM:
         value = registry.build("llms", value, llm_hint)
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
+    if (hint := _of_framework(value)) is not None:
+        raise ConfigurationError(f"is {hint}")
     if callable(getattr(value, "complete", None)):
         if not isinstance(getattr(value, "name", None), str):
             raise ConfigurationError("a language model needs a 'name', a string")
@@ -60,6 +62,32 @@ def to_llm(value: object) -> LLM:
         f"give a mapping such as {example}, an object with 'name' and 'complete', or a function, "
         f"not {describe(value)}"
     )
+
+
+_FRAMEWORKS = {
+    "llama_index": "an LLM of LlamaIndex: use SecondPassRerank({'method': …}, llm=…) of "
+    "llama_index.postprocessor.secondpass",
+    "haystack": "a generator of Haystack: use SecondPassRanker({'method': …}, chat_generator=…) of "
+    "haystack_integrations.components.rankers.secondpass",
+    "haystack_integrations": "a generator of Haystack: use SecondPassRanker({'method': …}, "
+    "chat_generator=…) of haystack_integrations.components.rankers.secondpass",
+    "langchain_core": "a model of LangChain: give a function, "
+    "lambda messages: model.invoke(messages).text",
+}
+"""Package of a framework -> what its language models are, and what to write."""
+
+
+def _of_framework(value: object) -> str | None:
+    """What a language model of a framework is, and what to write; None for another value.
+
+    What has a ``name`` and an asynchronous ``complete``, as language models here have, is none.
+    """
+    if isinstance(getattr(value, "name", None), str) and callable(getattr(value, "complete", None)):
+        return None
+    if not any(callable(getattr(value, name, None)) for name in ("complete", "run", "invoke")):
+        return None
+    packages = (cls.__module__.partition(".")[0] for cls in type(value).__mro__)
+    return next((_FRAMEWORKS[package] for package in packages if package in _FRAMEWORKS), None)
 
 
 def has_logprobs(llm: LLM) -> bool:

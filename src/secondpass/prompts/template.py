@@ -8,6 +8,7 @@ nothing in them can be taken for a placeholder.
 from __future__ import annotations
 
 import functools
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -277,10 +278,29 @@ def _names(template: Template) -> frozenset[str] | None:
     return template.names if isinstance(template, FrameworkPrompt) else None
 
 
+_JINJA = re.compile(r"(?<!\{)\{%")
+_OF_LLAMA_INDEX = {
+    "context_str": "the documents are {documents}, in the user prompt; an instruction has only "
+    "your rules, without documents, query and form of the reply",
+    "query_str": "the query is {query}, in the user prompt",
+}
+"""Placeholders of LlamaIndex's prompts -> what to write instead."""
+
+
+def unknown_placeholder(name: str) -> str:
+    """The message about a placeholder that prompts do not have."""
+    if (instead := _OF_LLAMA_INDEX.get(name)) is not None:
+        return f"has no placeholder {name!r}; {instead}"
+    return f"has no placeholder {name!r}{suggestion(name, sorted(PLACEHOLDERS))}"
+
+
 _BRACES = "write a literal brace as {{ or }}"
 
 
 def _mistakes(template: str) -> list[str]:
+    if _JINJA.search(template):
+        message = "is a template of Jinja, as {% shows; write only its rules, without query"
+        return [f"{message}, documents and form of the reply, as 'instruction'"]
     try:
         fields = list(string.Formatter().parse(template))
     except ValueError as error:
@@ -288,8 +308,8 @@ def _mistakes(template: str) -> list[str]:
     mistakes = []
     for _, name, form, conversion in fields:
         if name is not None and name not in PLACEHOLDERS:
-            hint = suggestion(name, sorted(PLACEHOLDERS))
-            mistakes.append(f"has no placeholder {name!r}{hint}; {_BRACES}")
+            braces = "" if name in _OF_LLAMA_INDEX else f"; {_BRACES}"
+            mistakes.append(f"{unknown_placeholder(name)}{braces}")
         elif form or conversion:
             mistakes.append(f"placeholder {name!r} takes no format")
     return mistakes

@@ -21,11 +21,15 @@ TEXT_KEYS = ("text", "page_content", "content")
 """Keys and attributes for the text: ``page_content`` is that of LangChain's documents."""
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _SCORE_KEYS = ("score", "originalScore")
-"""Keys for the retrieval score of a mapping; the first that is there counts."""
+"""Keys for the retrieval score of a mapping or object; the first that is there counts."""
+_ID_KEYS = ("id", "_id")
+"""Keys for the id of a mapping. ``_id`` is that of BEIR, MongoDB, Elasticsearch and OpenSearch."""
 _LIKE_TEXT, _LONGEST_LIKE_TEXT = 0.8, 6
 """Similarity to ``text`` of a key that is a misspelling of it, 0 to 1; and its characters."""
 _OTHER_TEXT_KEYS = ("snippet", "passage", "body", "chunk", "document", "description")
 """Keys for the text of a document in other tools, for a hint."""
+_WITH_TEXT = frozenset({"_source", "document", "entity", "fields", "metadata", "payload"})
+"""Keys of mappings with the text, in the results of search engines and vector databases."""
 
 
 MISSING: Any = type("Missing", (), {})()
@@ -39,7 +43,8 @@ def to_candidates(
 
     The text of a mapping or object is ``text``, ``content`` or ``page_content``; the ``id``,
     ``score`` and ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes
-    are used. Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well.
+    are used. Without a ``score``, ``originalScore`` is the retrieval score; so are, of a mapping,
+    ``_score``, and ``_id`` its id. They are metadata as well.
     A mapping without a text is an error unless a method is shown other fields (``text_needed``);
     then its ``page_content`` is such a field. ``name`` is that of the argument, for messages.
 
@@ -247,12 +252,9 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
         raise InputError(
             f"{where}: {names} is both beside and inside 'metadata', with different values"
         )
-    identifier = mapping.get("id")
-    if identifier is not None and type(identifier) not in {str, int}:
-        identifier = str(identifier)
     return Candidate(
         text=None if text_key is None else mapping[text_key],  # type: ignore[arg-type]
-        id=identifier,
+        id=_first_value(mapping, _ID_KEYS),
         score=stated_score(mapping),
         metadata={**extra, **metadata},
     )
@@ -263,12 +265,22 @@ def _no_text_message(mapping: Mapping[str, Any]) -> str:
     # A few short keys only: in a mapping with keys and values swapped, keys are passages.
     keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
     similar = next((key for key in _OTHER_TEXT_KEYS if isinstance(mapping.get(key), str)), None)
+    similar = similar or next(_nested_texts(mapping), None)
     example = f"[{similar}]" if similar else "[title, body]"
     hint = f"set render.fields to show other fields, such as {example}"
     misspelt = next(filter(_is_like_text, mapping), None)
     first = f"did you mean 'text', not {misspelt!r}? Otherwise" if misspelt else None
     first = first or "name the text 'text', or"
     return f"has no 'text'; its keys are: {keys}; {first} {hint}"
+
+
+def _nested_texts(mapping: Mapping[str, Any]) -> Iterator[str]:
+    """The paths of texts within its mappings."""
+    for key, inner in mapping.items():
+        if isinstance(inner, Mapping) and key in _WITH_TEXT:
+            for name in (*TEXT_KEYS, *_OTHER_TEXT_KEYS):
+                if isinstance(inner.get(name), str):
+                    yield f"{key}.{name}"
 
 
 def _check_metadata(metadata: object, where: str) -> None:
@@ -290,8 +302,16 @@ def _equal(a: object, b: object) -> bool:
 
 
 def stated_score(mapping: Mapping[str, Any]) -> Any:
-    """The score that a mapping states: ``score``, else ``originalScore``; None without both."""
-    return next((mapping[key] for key in _SCORE_KEYS if mapping.get(key) is not None), None)
+    """The score that a mapping states: ``score``, ``originalScore``, or ``_score``, or None.
+
+    ``_score`` is that of Elasticsearch and OpenSearch.
+    """
+    return _first_value(mapping, (*_SCORE_KEYS, "_score"))
+
+
+def _first_value(mapping: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first of these keys that has one; None if none has."""
+    return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
 
 
 def retrieval_score(candidate: Candidate) -> float | None:
@@ -395,17 +415,17 @@ def keep_best_of_each_id(
 
     Of the candidates that share an id, the one with the highest of these scores is kept, at the
     place of the first of them; of equal scores, the first. A missing score is lower than any.
-    Candidates without an id are all kept. 3 and "3" are the same id.
+    Candidates without an id are all kept. Ids are compared by ``str()``: 3 and "3" are the same.
     """
     lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []
     duplicates: list[int] = []
-    slots: dict[object, int] = {}
+    slots: dict[str, int] = {}
     for position, candidate in enumerate(candidates):
         try:
             key = comparable_id(candidate.id)
             slot = None if key is None else slots.setdefault(key, len(kept))
-        except BaseException as error:  # the id is not hashable, or a foreign __hash__ raised
+        except BaseException as error:  # a foreign __str__ may raise anything
             reraise_exit(error)
             slot = None
         if slot is None or slot == len(kept):
@@ -426,8 +446,8 @@ def query_key(text: str) -> str:
 
 
 def comparable_id(identifier: Any) -> Any:
-    """An id for comparisons: of an integer its digits, as judgements and runs have them."""
-    return str(identifier) if type(identifier) is int else identifier
+    """An id for comparisons: its ``str()``, as judgements and runs have ids; None if it is None."""
+    return None if identifier is None else str(identifier)
 
 
 def kind_of(value: object) -> str:

@@ -35,16 +35,15 @@ if TYPE_CHECKING:
 _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
 _traceback_logger = logging.getLogger("secondpass.diagnostics")
 
-_INPUT_ISSUES = {
-    *("no_text", "field_missing", "original_missing", "original_out_of_range"),
-    "query_empty",
-}
+_INPUT_ISSUES = {"original_missing", "original_out_of_range", "query_empty"}
 """Issues of candidates and query, which are not logged: they would recur with every query."""
 
 _ONCE = {
+    "field_missing",
     "instruction_not_used",
     "list_split",
     "model_doubtful",
+    "no_text",
     "not_cached",
     "not_english",
     "query_truncated",
@@ -87,6 +86,8 @@ def log_issues(rankings: Iterable[Ranking], level: str) -> None:
         if not report.issues:
             continue
         skipped = _INPUT_ISSUES | _logged
+        if report.status != "unchanged":  # some texts may well be empty, all of a list may not
+            skipped = skipped | {"no_text"}
         issues = [issue for issue in report.issues if issue.code not in skipped]
         _logged.update(_ONCE & {issue.code for issue in issues})
         if issues:

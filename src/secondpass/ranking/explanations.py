@@ -23,6 +23,8 @@ from secondpass.types import (
     ReportStatus,
     ScoreKind,
     plain,
+    plain_id,
+    record_id,
 )
 
 _MOST_SUGGESTED = 20  # ids that an error lists at most, if none of them is similar
@@ -147,7 +149,7 @@ class Explanation:
         return record
 
     def __str__(self) -> str:
-        name = f"input position {self.position}" if self.id is None else repr(self.id)
+        name = f"input position {self.position}" if self.id is None else repr(record_id(self.id))
         place = "left out" if self.rank is None else f"rank {self.rank}"
         lines = [f"{name}: {place}, of {self.count:,} candidates"]
         lines += [f"  {label:<10} {line}" for label, line in self._lines()]
@@ -266,6 +268,7 @@ def explain(
     if not trace.ids:
         raise InputError("ranking: has no candidates to explain")
     same = []
+    identifier, position = plain_id(identifier), plain_id(position)
     if position is None:
         same = _positions_of(identifier, trace, items)
         position = same[0]
@@ -321,9 +324,8 @@ def _positions_of(identifier: object, trace: Trace, items: Sequence[Ranked]) -> 
     """The positions of an id, the best rank first."""
     if identifier is None:
         raise InputError("id: give the id of a candidate, or its position")
-    # Ids of mappings are converted to strings when a candidate is made.
-    text = str(identifier)
-    known = [None if known_id is None else str(known_id) for known_id in trace.ids]
+    text = str(record_id(identifier))
+    known = [None if known_id is None else str(record_id(known_id)) for known_id in trace.ids]
     positions = [position for position, known_id in enumerate(known) if known_id == text]
     if not positions:
         names = sorted({known_id for known_id in known if known_id is not None})

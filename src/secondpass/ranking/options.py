@@ -60,14 +60,12 @@ def validate(
     ``arguments`` are the names of what else the call takes, and ``method`` that of the reranker,
     for a hint.
     """
-    for name in options:
-        if name not in CallOptions.__annotations__:
-            from secondpass.settings import call_hints  # for errors only
+    if unknown := [name for name in options if name not in CallOptions.__annotations__]:
+        from secondpass.settings import call_hints  # for errors only
 
-            known = [*CallOptions.__annotations__, *arguments]
-            kind = method and registry.name_of("methods", type(inner(method)))
-            hint = call_hints.of_option(name, known, kind)
-            raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
+        known = [*CallOptions.__annotations__, *arguments]
+        kind = method and registry.name_of("methods", type(inner(method)))
+        raise TypeError(call_hints.of_options(unknown, known, kind))
     return {
         name: _validated(name, value, orders)
         for name, value in options.items()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from secondpass.attributes import unchangeable
 from secondpass.questions import Span
 from secondpass.settings import counted
+from secondpass.types import plain
 
 TokenCounter: TypeAlias = Callable[[str], Any]
 """Returns the number of tokens of a text, or the tokens."""
@@ -73,10 +74,7 @@ class Packed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return dicts, lists, strings and numbers, ready for JSON."""
-        record = asdict(self)
-        record["passages"] = [*self.passages]
-        record["sources"] = [*record["sources"]]
+        record = dict(plain(self))
         for source in record["sources"]:
             source["spans"] = [[*span] for span in source["spans"]]
-        record["left_out"] = {reason: [*left] for reason, left in self.left_out.items()}
         return record

@@ -20,7 +20,7 @@ from secondpass.ranking.packed import Packed, PackOrder, Source
 from secondpass.ranking.packed_lines import Line, lines_of, source_names
 from secondpass.ranking.rendering import is_blank
 from secondpass.settings import describe
-from secondpass.types import Ranked
+from secondpass.types import Ranked, record_id
 
 MARK = "[…]"
 """Stands where text of a passage was left out."""
@@ -310,6 +310,6 @@ def _parts(item: Ranked) -> Iterator[Span]:
 def _name(item: Ranked) -> str:
     """The name of an item's source, in one line."""
     names = source_names(item)
-    identifier = "" if item.id is None else str(item.id)
+    identifier = "" if item.id is None else str(record_id(item.id))
     name = next(iter(names.values()), identifier or f"candidate {item.position}")
     return " ".join(str(name).split())[:200]

@@ -133,7 +133,10 @@ class RankingPass:
         unreadable, example = unreadable_scores(self.candidates)
         if unreadable:
             message = f"these retrieval scores are not finite numbers, such as {example}"
-            self._add_issue("score_unreadable", f"{message}; they count as missing", unreadable)
+            message += "; they count as missing"
+            if example == "a str":
+                message += ", so convert them with float()"
+            self._add_issue("score_unreadable", message, unreadable)
 
     def _decide(self, when: When) -> None:
         """Leave out what ``when`` does not require."""
@@ -323,6 +326,7 @@ class RankingPass:
             seconds=ledger.seconds,
             depth_asked=len(self._to_judge),
             depth_done=outcome.trace.status.count("scored"),
+            beyond_depth=len(self.tail),
             waiting_seconds=ledger.waiting_seconds,
             calling_seconds=ledger.calling_seconds,
             left_out={reason: tuple(left) for reason, left in left_out.items() if left},

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from secondpass.attributes import unchangeable, unknown_attribute
 from secondpass.errors import MissingExtraError, SecondPassError
-from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
+from secondpass.markup import Markup, block, excerpt, paragraph, table
 from secondpass.ranking.candidates import retrieval_score
 from secondpass.ranking.packed import Packed, PackOrder, TokenCounter
 from secondpass.settings import counted
 from secondpass.settings.arguments import explained
-from secondpass.types import Issue, Ranked, Report, findings
+from secondpass.types import Issue, Ranked, Report, findings, record_id
 
 if TYPE_CHECKING:
     from secondpass.ranking.explanations import Explanation
@@ -84,6 +85,15 @@ class Ranking(Sequence[Ranked]):
 
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.items)
+
+    @explained()
+    def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
+        """Return the index of an item, from 0; raises a ValueError if it is not there."""
+        try:
+            return self.items.index(value, start, stop)
+        except ValueError:
+            hint = "" if isinstance(value, Ranked) else "; of ids: [it.id for it in ranking].index"
+            raise ValueError(f"the ranking has no such item{hint}") from None
 
     if not TYPE_CHECKING:  # or type checkers would accept any name
 
@@ -176,7 +186,8 @@ class Ranking(Sequence[Ranked]):
             parts.append(f"method {report.method!r}")
         if report.skipped is not None:
             parts.append(f"skipped {report.skipped.pairs:,}")
-        ids = [f"{_id(item)!r}" for item in self[:_IDS] if item.id is not None]
+        # The text of another object could be a passage.
+        ids = [repr(item.id) for item in self[:_IDS] if isinstance(item.id, str | int)]
         positions = [f"{item.position:,}" for item in self[:_IDS]]
         if positions:
             more = ["…"] if len(self) > _IDS else []
@@ -227,7 +238,7 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
     """An item as plain values; with ``text`` also its text and metadata."""
     record: dict[str, Any] = {
         "rank": item.rank,
-        "id": item.id,
+        "id": record_id(item.id),
         "position": item.position,
         "status": item.status,
         "score": retrieval_score(item.candidate),
@@ -271,7 +282,4 @@ def _text(item: Ranked) -> Markup:
 
 
 def _id(item: Ranked) -> str:
-    """The id as text; the type of a foreign object, whose text may be anything."""
-    if item.id is None:
-        return ""
-    return clean(item.id) if isinstance(item.id, str | int) else f"<{type(item.id).__name__}>"
+    return "" if item.id is None else str(record_id(item.id))

@@ -29,6 +29,8 @@ _ALIKE = (
 )
 """Names of arguments that stand for the same thing."""
 
+_PAGE = f"; coming from another package: {COMING_FROM}"
+_AND_PAGE = f" Coming from another package: {COMING_FROM}"
 _IN_CANDIDATES = "it is part of each candidate: [{'text': …, %s}, …]"
 _OF_RERANKERS: Mapping[str, str] = {
     **dict.fromkeys(("doc_ids", "ids"), _IN_CANDIDATES % "'id': …"),
@@ -114,6 +116,24 @@ def _in_configuration(name: str, known: Collection[str]) -> str:
     return f"; {what if isinstance(what, str) else f'write {in_words(what)} in the configuration'}"
 
 
+def of_options(names: Sequence[str], known: Collection[str], method: object = None) -> str:
+    """The message about keywords that ``rerank`` and its like do not take.
+
+    Args:
+        names: of the keywords.
+        known: the keywords of the call.
+        method: the type of the configured one.
+    """
+    hints = {name: of_option(name, known, method) for name in names}
+    if len(hints) == 1:
+        return "".join(
+            f"got an unexpected keyword argument {n!r}{hint}" for n, hint in hints.items()
+        )
+    shown = {n: h.removesuffix(_PAGE).removesuffix(_AND_PAGE) for n, h in hints.items()}
+    lines = [f"\n  {name!r}{hint}" for name, hint in shown.items()]
+    return f"got unexpected keyword arguments{_PAGE if shown != hints else ''}{''.join(lines)}"
+
+
 def of_option(
     name: str, known: Collection[str], method: object = None, *, call: str = "rerank"
 ) -> str:
@@ -128,13 +148,12 @@ def of_option(
     if "requests" in known and name in {*_CANDIDATES, "candidates", "query", "request"}:
         return "; did you mean 'requests'? They are [(query, candidates), …]"
     if meant := _alike(name, known):
-        return f"; did you mean {meant!r}? Coming from another package: {COMING_FROM}"
+        return f"; did you mean {meant!r}?{_AND_PAGE}"
     what = _OF_RERANKERS.get(name) or configured(name, known)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
-    elsewhere = f"; coming from another package: {COMING_FROM}"
     if isinstance(what, str):
-        return f"; {what}{elsewhere}"
+        return f"; {what}{_PAGE}"
     if (setting := near(what, known)) is not None:
         return f"; did you mean {setting!r}{also(name, what)}?"
     (key, value), *_ = what.items()
@@ -148,4 +167,4 @@ def of_option(
         use = f"Reranker({in_words(complete(own['method'] if is_own else value))})"
     else:
         use = f"Reranker({key}={in_words(value)})"
-    return f"; it is a setting of the reranker: {use}{elsewhere}"
+    return f"; it is a setting of the reranker: {use}{_PAGE}"

@@ -7,7 +7,7 @@ names, its variables are read, parameters are laid over it, and the result is va
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
@@ -39,8 +39,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigurationError: the file cannot be read, is not YAML, does not hold a mapping, holds a
             key instead of the name of its variable, or names an unknown preset.
     """
+    return read_with_own_keys(path)[0]
+
+
+def read_with_own_keys(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
+    """As :func:`read_yaml`, and the keys that the file itself has, not only its preset."""
     try:
-        config = over_preset(yaml_text.read_mapping(path))
+        own = yaml_text.read_mapping(path)
+        config = over_preset(own)
     except FileNotFoundError:
         message = f"there is no such file{name_hint(str(path))}"
         raise ConfigurationError(message, str(path)) from None
@@ -50,7 +56,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(of_file(error.problems), str(path)) from None
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
-    return config
+    return config, frozenset(own)
 
 
 # ---------------------------------------------------------------------- presets
@@ -206,6 +212,15 @@ def read(
     return preset(name), MAPPING
 
 
+def states_depth(source: Mapping[str, Any] | str | PathLike[str]) -> bool:
+    """Whether a configuration that :func:`read` takes has a depth, and not only its preset."""
+    if isinstance(source, Mapping):
+        return "depth" in source
+    if source in registry.preset_names():
+        return False
+    return "depth" in read_with_own_keys(Path(fspath(source)))[1]
+
+
 def construct(
     cls: type[T],
     config: Mapping[str, Any],
@@ -215,6 +230,7 @@ def construct(
     llm: Any = None,
     flat: Mapping[str, Override] = {},
     own: Mapping[str, Any] = {},
+    caller: str = "",
 ) -> T:
     """The object that a configuration describes.
 
@@ -226,6 +242,7 @@ def construct(
         llm: replaces the language model of every method that has one; None for none.
         flat: an adapter's parameters by name.
         own: the settings that no parameter may override.
+        caller: the class of the adapter, for messages; empty for none.
 
     Raises:
         ConfigurationError: every problem, with its place.
@@ -235,7 +252,7 @@ def construct(
         values, variables = environment.fill(with_read_keys(over_preset(config)))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
-    overrides = overlay(values, flat, own=own, llm_given=llm is not None)
+    overrides = overlay(values, flat, own=own, llm_given=llm is not None, caller=caller)
     values = {**defaults, **values}
     method = values.get("method")
     if "method" in overrides and isinstance(method, str | environment.Unfilled):
@@ -250,6 +267,8 @@ def construct(
         built: T = from_mapping(cls, values)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
+        written = _as_written(config, about)
+        problems = [*hints_of_preset(problems, written, values.get("method"))]
         problems = problems if about == MAPPING else of_file(problems)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
@@ -257,6 +276,35 @@ def construct(
     else:
         return built
     raise ConfigurationError(message, about)
+
+
+def hints_of_preset(
+    problems: Sequence[Problem], config: Mapping[str, Any], method: object
+) -> Sequence[Problem]:
+    """The problems, with hints that keep the preset if the configuration extends one.
+
+    Args:
+        problems: of the configuration.
+        config: as it was written, with its key ``preset``.
+        method: the method of the whole.
+    """
+    own = config.get("method", {})
+    named = config.get("preset")
+    if not isinstance(named, str) or not isinstance(own, Mapping) or "type" in own:
+        return problems
+    from secondpass.settings.parameter_hints import over_preset  # for errors only
+
+    return over_preset(problems, named, method)
+
+
+def _as_written(config: Mapping[str, Any], about: str) -> Mapping[str, Any]:
+    """A configuration before it was laid over a preset; that of a file is read again."""
+    if about == MAPPING:
+        return config
+    try:
+        return yaml_text.read_mapping(Path(about))
+    except (OSError, ConfigurationError, yaml_text.NotYAMLError):
+        return config
 
 
 def _check_size(config: Any) -> None:

@@ -78,11 +78,17 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-_SEARCHES = {
+ALIKE = 0.8
+"""Similarity of a misspelt name where any other word is as likely."""
+
+_ELSEWHERE = {
     **dict.fromkeys(("bm25", "sparse", "keyword", "keywords"), "lexical"),
     **dict.fromkeys(("dense", "embedding", "embeddings", "semantic"), "vector"),
+    **dict.fromkeys(("age", "date", "freshness", "newness", "time"), "recency"),
 }
-"""Names of searches elsewhere -> the name here."""
+"""Names of searches and of terms elsewhere -> the name here."""
+_SHORT = 4
+"""Below this number of characters, a few in common say little."""
 
 
 def did_you_mean(word: object, known: Sequence[str]) -> str:
@@ -90,15 +96,26 @@ def did_you_mean(word: object, known: Sequence[str]) -> str:
 
     Case, and hyphens for underscores, make no difference.
     """
-    import difflib
-
-    if not isinstance(word, str) or len(word) > _MAX_QUOTED:
+    if not isinstance(word, str):
         return ""
-    if (search := _SEARCHES.get(_folded(word))) in known:
-        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {search!r}"
-    by_folded = {_folded(one): one for one in reversed(known)}
-    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=0.65)
-    return f"; did you mean {by_folded[similar[0]]!r}?" if similar else ""
+    if (meant := _ELSEWHERE.get(_folded(word))) in known:
+        return f"; {'BM25' if word.casefold() == 'bm25' else 'that'} is {meant!r}"
+    similar = most_similar(word, known, 0.7 if len(word) < _SHORT else 0.65)
+    return "" if similar is None else f"; did you mean {similar!r}?"
+
+
+def most_similar(word: str, known: Sequence[str], least: float = 0.65) -> str | None:
+    """The known word that is most similar, if its similarity (0 to 1) is at least ``least``.
+
+    Case, and hyphens for underscores, make no difference.
+    """
+    import difflib  # for errors only
+
+    if len(word) > _MAX_QUOTED:
+        return None
+    by_folded = {_folded(item): item for item in reversed(known)}
+    similar = difflib.get_close_matches(_folded(word), by_folded, n=1, cutoff=least)
+    return by_folded[similar[0]] if similar else None
 
 
 def _folded(word: str) -> str:
@@ -123,9 +140,17 @@ def too_many_by_position(call: str, names: Sequence[str]) -> str:
     return f"{call} takes {listed}"
 
 
-_THEIR_METHODS = ("rank", "rerank", "predict", "compute_score", "compress_documents", "run")
+_THEIR_METHODS = (
+    "rank",
+    "rerank",
+    "predict",
+    "compute_score",
+    "score",
+    "compress_documents",
+    "run",
+)
 """Methods of rerankers of other packages."""
-_OF_PAIRS = ("predict", "compute_score")
+_OF_PAIRS = ("predict", "compute_score", "score")
 """Those that take pairs, and return a score for each."""
 
 
@@ -142,7 +167,7 @@ def hint_elsewhere(value: object, *, is_method: bool = True) -> str:
     instead = method if is_method else f"{{'method': {method}}}"
     scores = next((name for name in _OF_PAIRS if callable(getattr(kind, name, None))), None)
     use = ""
-    if kind.__name__ == "CrossEncoder":
+    if kind.__name__ in {"CrossEncoder", "HuggingFaceCrossEncoder"}:
         use = f"use {instead}; "
     elif scores is not None and is_method:
         pairs = "[(query, text) for text in documents]"

@@ -69,6 +69,9 @@ _RERANK_MODELS = {
 }
 """How names of models of rerank APIs begin, and the API."""
 
+_RERANK_MODELS_WITH_KEY = {"jinaai/": "jina", "mixedbread-ai/mxbai-rerank": "mixedbread"}
+"""The same for models that are on the hub, too: the API is meant by a name with an API's key."""
+
 _OWNERS = {
     "bge-reranker": "BAAI",
     "ce-esci-": "metarank",
@@ -101,6 +104,12 @@ _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
     "text-embeddings-inference": {"type": "endpoint", "api": "tei", "base_url": OPEN},
 }
 """Kind of reranker by its name in other packages -> method."""
+
+
+def elsewhere(method: object) -> object:
+    """The method that is meant by the name of a kind of reranker in other packages."""
+    is_name = isinstance(method, str) and method not in registry.names("methods")
+    return _ELSEWHERE.get(str(method).lower(), method) if is_name else method
 
 
 def llm_named(name: str) -> dict[str, str] | None:
@@ -200,7 +209,7 @@ def _model(name: str) -> _Meaning | None:
     """The meaning of a name of a model, or of a kind of reranker in other packages."""
     if llm := language_model(name):
         return "if it is a language model", {"type": "graded", "llm": llm}
-    if endpoint := _by_beginning(name, "api", _RERANK_MODELS):
+    if endpoint := rerank_api(name):
         return "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
     if _may_be_on_hub(name):
         return "if it is a reranking model", {"type": "cross_encoder", "model": name}
@@ -211,6 +220,48 @@ def _model(name: str) -> _Meaning | None:
         kind = "late_interaction" if "colbert" in name else "cross_encoder"
         return "if it is the model on the Hugging Face hub", {"type": kind, "model": on_hub}
     return None
+
+
+def of_key(model: object, caller: str = "") -> str:
+    """What to write in place of a model of the hub that was given with the key of an API.
+
+    Args:
+        model: its name.
+        caller: the class of an adapter with the parameters ``model`` and ``api_key``; empty for
+            Reranker.
+    """
+    name = model if isinstance(model, str) else ""
+    hub = "for a token of the hub, set HF_TOKEN or 'token_env' of the method"
+    llm = language_model(name)
+    if llm is not None and "base_url" not in llm:
+        method: dict[str, Any] = {"type": "graded", "llm": llm}
+        return f"for that language model use {_with_key(method, caller)}; {hub}"
+    api = rerank_api(name) or _by_beginning(name, "api", _RERANK_MODELS_WITH_KEY)
+    method = {"type": "endpoint", **(api or {"api": OPEN, "model": name or OPEN})}
+    what = f"for the rerank API {api['api']!r}" if api else "for a rerank API, name it:"
+    return f"{what} use {_with_key(method, caller)}; {hub}"
+
+
+def rerank_api(model: str) -> dict[str, str] | None:
+    """The API and the model of a rerank API's model, as far as its name tells them."""
+    return _by_beginning(model, "api", _RERANK_MODELS)
+
+
+def _with_key(method: Mapping[str, Any], caller: str) -> str:
+    """The call that makes a reranker of a rerank API or a language model with its key."""
+    if not caller:
+        llm = method.get("llm")
+        keyed = {"llm": {**llm, "api_key": OPEN}} if llm else {"api_key": OPEN}
+        return in_words({**method, **keyed})
+    if method.get("api") in registry.preset_names():
+        settings, model = repr(method["api"]), method["model"]
+    else:
+        inner = method.get("llm", method)
+        model = inner["model"]
+        rest = {key: value for key, value in inner.items() if key != "model"}
+        config = {"method": {**method, "llm": rest} if "llm" in method else rest}
+        settings = in_words(config)
+    return f"{caller}({settings}, model={in_words(model)}, api_key={OPEN})"
 
 
 def hub_name(name: str) -> str:

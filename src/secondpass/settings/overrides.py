@@ -42,6 +42,7 @@ def overlay(
     *,
     own: Mapping[str, Any],
     llm_given: bool = False,
+    caller: str = "",
 ) -> dict[str, Any]:
     """The mapping to merge into ``config`` so that the overrides take effect.
 
@@ -50,6 +51,7 @@ def overlay(
         flat: by the names of the parameters.
         own: the settings that parameters may not override.
         llm_given: whether a language model object replaces the configured one.
+        caller: the class of the adapter, for messages that say what to write instead.
 
     Raises:
         ConfigurationError: every parameter that cannot be used, and why.
@@ -58,7 +60,7 @@ def overlay(
     problems: list[Problem] = []
     for name, override in flat.items():
         try:
-            path = _path(config, override, llm_given)
+            path = _path(config, override, llm_given, _key_hint(config, flat, override, caller))
             alternative = [*path[:-1], _ALTERNATIVES.get(path[-1], path[-1])]
             for place in (path, alternative):
                 if _is_set(own, place):
@@ -104,8 +106,14 @@ def with_parameter_names(
     return [*map(with_parameter_name, problems)]
 
 
-def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> list[str]:
-    """The path of the override's setting in this configuration."""
+def _path(
+    config: Mapping[str, Any], override: Override, llm_given: bool, key_hint: str
+) -> list[str]:
+    """The path of the override's setting in this configuration.
+
+    ``key_hint`` is what to write in place of a key that is not for this method; empty if it is no
+    key.
+    """
     method = config.get("method")
     kind = method.get("type") if isinstance(method, Mapping) else method
     if isinstance(kind, str):
@@ -127,11 +135,27 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
         message = f"the method {kind!r} has no such setting"
         if "stages" in _settings_of(config, ["method"]):
             message += "; its stages do: set it there"
+        elif key_hint:
+            message += key_hint
         elif (
             other := parameter_hints.of_methods(override.places[0].rpartition(".")[2])
         ) is not None:
             message += f"; one that has it is {name_hints.in_words(other)}"
     raise ConfigurationError(message)
+
+
+def _key_hint(
+    config: Mapping[str, Any], flat: Mapping[str, Override], key: Override, caller: str
+) -> str:
+    """``; …`` where to pass a key that the method does not take; empty if the value is no key."""
+    settings = _settings_of(config, ["method"])
+    paths = parameter_hints.PATHS
+    if key.places in (paths["token"], paths["token_env"]) and "token" not in settings:
+        return "; it is a token of the Hugging Face hub; the key of an API is api_key="
+    if key.places not in (paths["api_key"], paths["api_key_env"]) or "token" not in settings:
+        return ""
+    model = flat["model"].value if "model" in flat else value_at(config, ["method", "model"])
+    return f", and the key of an API is never sent to the hub; {name_hints.of_key(model, caller)}"
 
 
 def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]:

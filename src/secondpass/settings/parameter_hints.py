@@ -5,23 +5,26 @@ The reranker, the command and the adapters give hints from this one table, each 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import registry
-from secondpass.settings.messages import COMING_FROM, did_you_mean, suggestion
-from secondpass.settings.name_hints import ANY_LLM, OPEN, complete, in_words, in_yaml
+from secondpass.settings.messages import COMING_FROM, UNKNOWN_KEY, did_you_mean, suggestion
+from secondpass.settings.name_hints import (
+    ANY_LLM,
+    OPEN,
+    complete,
+    elsewhere,
+    in_words,
+    in_yaml,
+    of_key,
+)
 from secondpass.settings.signature import model_of, parameters_of
 
 Config: TypeAlias = Mapping[str, Any]
 
 _BATCH_SIZE = ("method.batch_size", "method.window")
-_KEY_ENV = ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
-
-KEY = ("method.token", "method.api_key", "method.llm.api_key")
-"""Where a configuration has a key."""
-
 PATHS: Mapping[str, tuple[str, ...]] = {
     "top_k": ("top_k",),
     "top_n": ("top_k",),
@@ -44,9 +47,11 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "model_kwargs": ("method.model_kwargs",),
     "tokenizer_kwargs": ("method.tokenizer_kwargs",),
     "config_kwargs": ("method.config_kwargs",),
-    "api_key": KEY,
-    "token": KEY,
-    "api_key_env": _KEY_ENV,
+    # The key of an API is never sent to the hub, and a token of the hub to no API.
+    "api_key": ("method.api_key", "method.llm.api_key"),
+    "api_key_env": ("method.api_key_env", "method.llm.api_key_env"),
+    "token": ("method.token",),
+    "token_env": ("method.token_env",),
     "fields": ("render.fields",),
     "meta_fields_to_embed": ("render.fields",),
     "separator": ("render.separator",),
@@ -71,7 +76,9 @@ _SYNONYMS = {
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath", "name"), "model"),
     **dict.fromkeys(("rerankmodel", "rerankmodelname", "rerankmodelarn"), "model"),
     **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
+    **dict.fromkeys(("hftoken", "hubtoken", "useauthtoken"), "token"),
     "metadataseparator": "separator",
+    "rankfields": "fields",
     "prefix": "document_prefix",
     "suffix": "document_suffix",
 }
@@ -98,7 +105,7 @@ INSTEAD: Mapping[str, str | Config] = {
         (
             *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
             *("aws_profile_name", "profile_name", "botocore_session", "botocore_config"),
-            *("client", "additional_kwargs"),
+            "additional_kwargs",
         ),
         _AWS,
     ),
@@ -107,6 +114,8 @@ INSTEAD: Mapping[str, str | Config] = {
         ("meta_field", "weight", "ranking_mode", "sort_order", "missing_meta", "meta_value_type"),
         _BY_FIELD,
     ),
+    "client": "leave it out; the method has its own client, whose key is read from the variable "
+    "that 'api_key_env' names (with Bedrock, botocore reads the credentials)",
     "cache_dir": {"method": {"type": "cross_encoder", "cache_folder": OPEN}},
     "lang": "leave it out; choose a model that reads the language",
     "model_type": "write the kind of the method, as in {'type': 'cross_encoder', 'model': …}",
@@ -182,7 +191,7 @@ def of_methods(name: str, method: object = None) -> Config | None:
 
 def _names_in_methods(name: str) -> Iterator[str]:
     if name in {"api_key", "token"}:
-        yield from (f"{name}_env", "token_env", "api_key_env")
+        yield f"{name}_env"
         return
     yield name
     for path in PATHS.get(synonym(name), ()):
@@ -249,6 +258,7 @@ def hint(name: str, known: Collection[str], method: object = None) -> str:
         known: the settings of rerankers.
         method: the configured one.
     """
+    method = elsewhere(method)
     what = configured(name, known, method)
     if what is None:
         return suggestion(name, sorted(known), leads_to_page=True)
@@ -258,6 +268,52 @@ def hint(name: str, known: Collection[str], method: object = None) -> str:
         return f"; did you mean {known_name!r}{also(name, what)}?"
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, method)}{also(name, what)}"
+
+
+def over_preset(problems: Iterable[Problem], preset: str, method: object) -> list[Problem]:
+    """The problems of a configuration that extends a preset, with hints that keep the preset.
+
+    Args:
+        problems: of the configuration.
+        preset: the name of the preset.
+        method: that of the preset.
+    """
+    return [
+        Problem(problem.path, UNKNOWN_KEY + instead)
+        if len(problem.path) == 1
+        and problem.message.startswith(UNKNOWN_KEY)
+        and (instead := _of_preset(str(problem.path[0]), preset, method))
+        else problem
+        for problem in problems
+    ]
+
+
+def _of_preset(name: str, preset: str, method: object) -> str:
+    """``; …`` for a name that the method of a preset has as a setting; empty if it has none."""
+    what = configured(name, parameters_of(registry.reranker()[0]), method)
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    if what is None or isinstance(what, str) or "method" not in what:
+        return ""
+    if kind == "cascade":
+        use = f"Reranker.from_preset({preset!r}, method={{'stages': [{OPEN}]}})"
+        return (
+            f"; the stages of the preset have their own: to change one, write them all: use {use}"
+        )
+    if what["method"].get("type") != kind:
+        return ""
+    in_file = {key: value for key, value in what["method"].items() if key != "type"}
+    owner, holder = "the method", in_file
+    if "llm" in in_file:
+        owner, rest = "'llm'", {k: v for k, v in in_file["llm"].items() if k != "type"}
+        holder = {k: v for k, v in rest.items() if k != "model"} or rest
+        in_file = {"llm": holder}
+    in_python = dict(holder)
+    if f"{name}_env" in in_python:  # a key can stand in Python, but not in a file
+        in_python = {name: OPEN}
+    python = in_words({"llm": in_python} if "llm" in in_file else in_python)
+    use = f"use Reranker.from_preset({preset!r}, method={python})"
+    beside = f"'method: {in_yaml(in_file)}' beside 'preset: {preset}'"
+    return f"; it is a setting of {owner}: {use}, or {beside} in a configuration"
 
 
 def near(what: Config, known: Collection[str]) -> str | None:
@@ -310,7 +366,8 @@ def key_hint(
     if inside is None or (similar and not synonym(name) and name not in INSTEAD):
         similar = similar or did_you_mean(_IN_SETTINGS.get(name, ""), known)
         return similar or suggestion(name, known)
-    if there := _within(name, inside, known) or _beside(name, beside):
+    of_hub = _of_hub(name, known, settings)
+    if there := of_hub or _within(name, inside, known) or _beside(name, beside):
         return there
     what = configured(name, parameters_of(whole), kind and {"type": kind, **settings})
     if isinstance(what, str):
@@ -319,6 +376,15 @@ def key_hint(
         return suggestion(name, known, leads_to_page=True)
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, kind)}"
+
+
+def _of_hub(name: str, known: Collection[str], settings: Mapping[str, Any]) -> str:
+    """``; …`` for the key of an API beside a model of the hub, or the reverse; else empty."""
+    if "api_key" in known and synonym(name) == "token":
+        return "; did you mean 'api_key'?"
+    if "token" not in known or synonym(name) not in {"api_key", "api_key_env"}:
+        return ""
+    return f"; the key of an API is never sent to the hub; {of_key(settings.get('model'))}"
 
 
 def _preset(settings: Mapping[str, Any], in_reranker: bool) -> str:

@@ -155,10 +155,19 @@ def build(
         raise ConfigurationError([Problem((), message)])
     if name is None:
         message = f"is required; known are: {', '.join(names(family))}"
+        meant = next((key for key, value in rest.items() if _is_name(family, value)), None)
+        if meant is not None:
+            message = f"is required; did you mean 'type' in place of {meant!r}?"
+        elif family == "methods" and isinstance(rest.get("model"), str):
+            message += "; write {'type': 'cross_encoder', 'model': …} for a model of Hugging Face"
         raise ConfigurationError([Problem(("type",), message)])
     if not isinstance(name, str):
         raise ConfigurationError([Problem(("type",), f"must be a name, not {describe(name)}")])
     return from_mapping(kind(family, name, hint), rest, beside)
+
+
+def _is_name(family: Family, value: object) -> bool:
+    return isinstance(value, str) and value in names(family)
 
 
 def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:

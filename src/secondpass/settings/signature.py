@@ -26,7 +26,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Mapping
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
@@ -487,7 +487,20 @@ def _plain(value: Any, name: str, dump: Callable[[Any, str], Any]) -> Any:
     return dump(value, name)
 
 
+_GROUPS = {
+    "method": "secondpass.methods",
+    "llm": "secondpass.llms",
+    "order": "secondpass.orderings",
+    "terms": "secondpass.terms",
+    "context": "secondpass.contexts",
+}
+"""Setting -> group of entry points that name classes for it."""
+
+
 def not_serializable(value: object, where: str) -> NotSerializableError:
     """The error for a value of the setting ``where`` that no YAML can describe."""
     message = f"{describe(value)} has no registered name, so it cannot be written out"
+    group = _GROUPS.get(where)
+    if group and not isinstance(value, FunctionType):
+        message += f"; give its class one, by an entry point of the group {group}"
     return NotSerializableError([Problem((where,), message)])

@@ -80,6 +80,11 @@ def highest_share(keep: float, count: int, per: Per) -> float:
     return min(1.0, keep + (2 if per == "query" else 1) / (count + 1))
 
 
+def fewest_within(slack: float, per: Per) -> int:
+    """The fewest queries or documents with which the upper bound is at most ``keep + slack``."""
+    return math.ceil(round((2 if per == "query" else 1) / slack, 6)) - 1
+
+
 def rounded_down(value: float) -> float:
     """A float of nine significant digits that is not above the value."""
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)

@@ -12,9 +12,12 @@ from secondpass import NotSerializableError, Problem, __version__
 from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass.settings import counted
 from secondpass.settings.registry import dump_settings
-from secondpass_evaluation.calibration.conformal import highest_share
+from secondpass_evaluation.calibration.conformal import fewest_within, highest_share
 from secondpass_evaluation.calibration.mapping import MappingFit
 from secondpass_evaluation.provenance import write_config
+
+_LOOSE = 0.05
+"""By how much the share that is kept may exceed the share to keep, before this is said."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ class Calibration:
             f"On the judged queries, it keeps {self.relevant_kept:.1%} of the relevant candidates "
             f"and {self.candidates_kept:.1%} of all candidates."
         )
+        yield from self._looseness()
         if self.candidates_kept == 1:
             yield (
                 "It drops nothing there: by this score, the relevant candidates do not differ "
@@ -157,6 +161,21 @@ class Calibration:
             )
         for note in self.notes:
             yield f"Note: {note}."
+
+    def _looseness(self) -> Iterator[str]:
+        """A sentence that few queries make the threshold loose, where they do."""
+        fit, keep = self.fitted, self.floor.keep or 0.0
+        count = (fit.queries if fit.per == "query" else fit.documents) or 0
+        high = highest_share(keep, count, fit.per)
+        enough = fewest_within(_LOOSE, fit.per)
+        if high - keep > _LOOSE and count < enough:
+            units = "queries" if fit.per == "query" else "relevant candidates"
+            yield (
+                f"{count:,} {units} are few, so the threshold is loose: to keep at least "
+                f"{keep * 100:g}% of the relevant candidates, it may keep up to {high:.1%}, and "
+                f"with them more of the others. {enough:,} or more would make it at most "
+                f"{keep + _LOOSE:.1%}."
+            )
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

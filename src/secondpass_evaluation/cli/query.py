@@ -370,6 +370,8 @@ def _summary(report: Report) -> str:
         parts.append(f"skipped: {report.skipped.reason}")
     if report.method is not None:
         parts.append(f"method {report.method}")
+    if report.beyond_depth:
+        parts.append(report.scored_text)
     if report.nothing_relevant:
         parts.append("nothing relevant")
     return one_line(f"reranking: {', '.join(parts)}, {report.seconds:.1f} s")

@@ -13,6 +13,7 @@ import typer
 from secondpass.cli.console import USAGE_ERROR, fail, info, print_json
 from secondpass.cli.options import grouped, note_new_stores
 from secondpass.cli.progress import progress_bars
+from secondpass.settings.messages import ALIKE, most_similar
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -199,8 +200,6 @@ def _check_files(into: Path | None, report: Path | None, *, force: bool) -> None
 
 def _specs(tried: list[str] | None) -> dict[str, Any]:
     """The rerankers to try, by name."""
-    from difflib import get_close_matches
-
     from secondpass.config import preset_names, read_yaml
     from secondpass_evaluation.rerankers import unique_name
     from secondpass_evaluation.tuning.trials import INSTALLED, named
@@ -209,9 +208,9 @@ def _specs(tried: list[str] | None) -> dict[str, Any]:
     files: list[Mapping[str, Any]] = []
     for argument in tried or INSTALLED:
         label, what = named_value("--try", argument, USAGE_ERROR)
-        similar = get_close_matches(what, preset_names(), n=1, cutoff=0.8)
+        similar = most_similar(what, preset_names(), ALIKE)
         if similar and what not in preset_names() and not Path(what).exists():
-            fail(f"--try {argument}: no preset is named {what!r}; did you mean {similar[0]!r}?")
+            fail(f"--try {argument}: no preset is named {what!r}; did you mean {similar!r}?")
         ((default, spec),) = named([what]).items()
         specs[unique_name(label or default, specs)] = spec
         check_reranker(spec, f"--try {argument}")

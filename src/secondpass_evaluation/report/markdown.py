@@ -11,7 +11,7 @@ from secondpass_evaluation.report.not_measured import without_figures
 from secondpass_evaluation.report.tables import corrected, overview, tables
 from secondpass_evaluation.report.text import NONE, Table
 from secondpass_evaluation.report.verdict import verdict
-from secondpass_evaluation.results import Change, ComparisonData
+from secondpass_evaluation.results import Change, ComparisonData, Shown
 from secondpass_evaluation.texts import shortened
 
 _MARKUP = re.compile(r"[\\`*_\[\]>|!&~]|<(?! )")  # "<" before a space begins no tag
@@ -65,10 +65,22 @@ def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
         values = f"{escaped(measure)} {change.before:.3f} → {change.after:.3f}"
         yield f"- **{escaped(change.text)}** ({escaped(change.query)}): {values}"
         for item in change.top[:_DOCUMENTS]:
-            judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
-            before = NONE if item.before is None else str(item.before)
-            text = escaped(shortened(item.text, _TEXT_LENGTH))
-            yield f"    {item.rank}. (was {before}; {judged}) **{escaped(item.id)}** {text}"
+            yield f"    {item.rank}. {_document(item, item.before)}"
+        for item in change.top[_DOCUMENTS:]:
+            if item.relevance and item.before != item.rank:
+                yield f"    - rank {item.rank} {_document(item, item.before)}"
+        listed = {item.id for item in change.top}
+        for item in change.top_before:
+            if item.relevance and item.before is None and item.id not in listed:
+                yield f"    - not in the list {_document(item, item.rank)}"
+
+
+def _document(item: Shown, before: int | None) -> str:
+    """A document with its rank in the first stage, its judgement and its text."""
+    judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
+    text = escaped(shortened(item.text, _TEXT_LENGTH))
+    was = NONE if before is None else str(before)
+    return f"(was {was}; {judged}) **{escaped(item.id)}** {text}"
 
 
 def escaped(text: object) -> str:

@@ -178,18 +178,31 @@ def failures(result: Result) -> str:
 def higher_means(best: Compared, named: Result | None) -> list[str]:
     """Why the verdict is not about systems with a higher mean, except one that it names."""
     sentences = []
+    said: list[Result] = []
     for result in best.comparison.ran:
         mean = mean_of(result)
         if result in (best.result, named) or result.only_fallbacks or mean <= best.mean + ZERO:
             continue
+        if any(_are_the_same(result, other) for other in said):
+            continue
+        said.append(result)
         if result.first_stage is not None and result.name == best.comparison.baseline:
             sentences.append(f"{result.name} itself, the baseline, is a reranker.")
         elif result.first_stage is not None:
             doubt = _doubt(Compared(best.comparison, result))
-            sentences.append(f"{result.name} scored higher ({mean:.4f}), but {doubt}.")
+            names = [each.name for each in best.comparison.ran if _are_the_same(result, each)]
+            same = f" (the same configuration as {listed(names)})" if names else ""
+            sentences.append(f"{result.name}{same} scored higher ({mean:.4f}), but {doubt}.")
         elif result.name != best.comparison.baseline:
             sentences.append(f"{result.name}, without reranking, has a higher mean: {mean:.4f}.")
     return sentences
+
+
+def _are_the_same(result: Result, other: Result) -> bool:
+    """Whether two rerankers are one configuration by two names, with one mean."""
+    if result is other or result.config is None or abs(mean_of(result) - mean_of(other)) > ZERO:
+        return False
+    return (result.config, result.first_stage) == (other.config, other.first_stage)
 
 
 def _doubt(other: Compared) -> str:

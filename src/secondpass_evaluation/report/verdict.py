@@ -138,21 +138,28 @@ def _answer(best: Compared) -> str:
 def _times(best: Compared) -> str | None:
     """The time of a reranker relative to another's, or its own search's; None if not known.
 
-    None, too, if it depends on whether passages were encoded before.
+    None, too, if the passages of most queries were encoded before; see :func:`_times_of_passages`.
+    If only some were, the time is that of this run, which the phrase says.
     """
     base, cost = best.timed, best.result.cost
     seconds = percentile(cost.seconds.values(), 0.5)
-    if base is None or cost.known or not seconds:
+    if base is None or cost.typical_seconds is not cost.seconds or not seconds:
         return None
     others = base.cost.percentile(0.5)
+    time = f"{milliseconds(seconds)} a query"
+    about, known = "", ""
+    if cost.known:
+        about, known = "about ", f"{cost.share_known:.0%} of the passages were encoded before"
     if not others:  # candidates that are part of the suite have no search time
-        return f"{milliseconds(seconds)} a query"
+        return f"{about}{time} ({known})" if known else time
     ratio = seconds / others
     if ratio < 0.095:
         times = "less than a tenth of"
     else:
         times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
-    return f"{times} {_timed_name(best, base)}'s time"
+        times = f"{about}{times}"
+    phrase = f"{times} {_timed_name(best, base)}'s time"
+    return f"{phrase} ({time}; {known})" if known else phrase
 
 
 def _times_of_passages(best: Compared) -> str:
@@ -199,6 +206,8 @@ def _gain_over_other_search(best: Compared) -> str:
         over = best.between(best.result, search)
         if over is not None and over.low is not None:
             gain += f" ({over.confidence:.0%} interval {interval(over.low, over.high)})"
+            if over.low <= 0:
+                gain += ", so it may be chance"
     return f"Over {search.name} alone, the best search, it gains {gain}."
 
 

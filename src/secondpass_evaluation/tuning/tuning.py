@@ -421,7 +421,7 @@ def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float 
         if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
     if missing := too_few(suite):
-        raise InputError(f"suite: {missing}")
+        raise InputError(f"{suite.name}: {missing}")
 
 
 def too_few(suite: Suite) -> str:
@@ -446,6 +446,6 @@ def check_candidates(observed: Observations) -> None:
         for item in items
     ):
         raise InputError(
-            f"suite: no relevant document is among the candidates of {observed.stage}, so no "
-            "reranker can gain anything; improve the first stage"
+            f"{observed.suite.name}: no relevant document is among the candidates of "
+            f"{observed.stage}, so no reranker can gain anything; improve the first stage"
         )

@@ -9,7 +9,7 @@ import typer
 
 from secondpass.cli.console import info
 from secondpass.cli.options import grouped
-from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels
+from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels, note_depths
 from secondpass_server.mcp import check_installed
 
 _GRACE = 25.0
@@ -57,8 +57,10 @@ def mcp(
         issue_messages=bounds.issue_messages,
     )
     served = models.read()
+    rerankers = load_all(served)
+    note_depths(rerankers, bounds.max_candidates)
     if transport is Transport.stdio:
-        server = create_server(load_all(served), limits)
+        server = create_server(rerankers, limits)
         server.run("stdio")
         return
     from secondpass_server.http.server import Plan
@@ -68,7 +70,7 @@ def mcp(
 
     settings = ServerSettings(**keys.settings())
     settings.check_host(host)
-    server = create_server(load_all(served), limits)
+    server = create_server(rerankers, limits)
     application = http.create_app(server, settings, host)
     plan = Plan(served, settings, host=host, port=port, drain=0.0, grace=_GRACE)
     listening = plan.bind()

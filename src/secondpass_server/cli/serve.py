@@ -9,7 +9,7 @@ import typer
 
 from secondpass.cli.console import info
 from secondpass.cli.options import grouped
-from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels
+from secondpass_server.cli.served import Bounds, Keys, Port, ServedModels, note_depths
 from secondpass_server.http import check_installed
 
 _MIB = 2**20
@@ -84,6 +84,7 @@ def serve(
     from secondpass_server.http.server import Plan, deferred_sigterm, run
     from secondpass_server.http.settings import ServerSettings
     from secondpass_server.http.workers import log_to_stderr, run_workers
+    from secondpass_server.rerankers import load_all
 
     plan = Plan(
         models.read(),
@@ -110,6 +111,7 @@ def serve(
     listening = plan.bind()
     with deferred_sigterm() as early:  # clients can connect from now on
         info(f"serving {', '.join(plan.configurations)} at {plan.url(listening)}")
+        note_depths(load_all(plan.configurations), bounds.max_candidates)
         log_to_stderr()
         if workers > 1:
             run_workers(plan, listening, early)

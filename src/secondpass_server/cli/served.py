@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass import Reranker
+from secondpass.cli.console import USAGE_ERROR, fail, info
 from secondpass.cli.options import Set, complete_preset, configuration, note_new_stores
+from secondpass.settings import counted
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")]
 
@@ -43,13 +45,16 @@ class ServedModels:
     settings: Set = None
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """The configurations, presets first; without any, the preset ``default``."""
+        """The configurations, presets first; without any, the preset ``default``.
+
+        The APIs that clients know score every document, so these do, too, unless that costs money.
+        """
         configs: dict[str, dict[str, Any]] = {}
         for model, preset, file in self._sources():
             if model in configs:
                 fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
-            configs[model] = configuration(preset, file, self.settings)
-        configs = configs or {"default": configuration(None, None, self.settings)}
+            configs[model] = configuration(preset, file, self.settings, unordered=True)
+        configs = configs or {"default": configuration(None, None, self.settings, unordered=True)}
         note_new_stores(*configs.values())
         return configs
 
@@ -63,6 +68,17 @@ class ServedModels:
             path, _, model = (value, "", "") if Path(value).exists() else value.rpartition("=")
             path, model = (path, model) if path else (value, "")
             yield model or Path(path).stem, None, Path(path)
+
+
+def note_depths(rerankers: Mapping[str, Reranker], most: int) -> None:
+    """Print the depth of each reranker that may get more documents: of a request at ``most``."""
+    for name, reranker in rerankers.items():
+        depth = reranker.depth
+        if depth is not None and depth < most:
+            info(
+                f"{name}: the first {counted(depth, 'document')} of a request are scored; "
+                f"--set depth={most}, or `depth` in its file, changes that"
+            )
 
 
 @dataclass(frozen=True)

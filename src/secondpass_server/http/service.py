@@ -200,6 +200,9 @@ def _incomplete(ranking: Ranking, model: str) -> IncompleteError:
 def _report(report: Report, unused: tuple[str, ...]) -> dict[str, Any]:
     """The report in a response: without ids, engines and unknown usage, and times in µs."""
     issues = [*report.issues]
+    if report.beyond_depth:
+        message = f"{report.scored_text}; the others follow in the order of the request"
+        issues.append(Issue("beyond_depth", message))
     if unused:
         message = f"these fields of the request have no effect: {', '.join(unused)}"
         issues.append(Issue("field_not_used", message))
@@ -229,9 +232,11 @@ def response_headers(answer: Answer) -> dict[str, str]:
 
 
 def _headers(report: Report, codes: Iterable[str]) -> dict[str, str]:
+    skipped = 0 if report.skipped is None else report.skipped.pairs
+    documents = report.depth_asked + skipped + report.beyond_depth
     headers = {
         "Secondpass-Status": report.status,
-        "Secondpass-Depth": f"{report.depth_done}/{report.depth_asked}",
+        "Secondpass-Depth": f"{report.depth_done}/{documents}",
         "Secondpass-Waiting-Seconds": f"{report.waiting_seconds:.6f}",
     }
     if report.degraded_by:

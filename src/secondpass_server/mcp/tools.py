@@ -74,7 +74,7 @@ class Outcome(BaseModel):
     )
     method: str | None = Field(description="What gave the order; null if nothing did.")
     why_not: list[str] = Field(
-        description="What went wrong, or was skipped on purpose; empty if nothing was."
+        description="What went wrong, or was not scored on purpose; empty if nothing was."
     )
 
 
@@ -139,6 +139,8 @@ class PackedText(Outcome):
 def _outcome(ranking: Ranking) -> dict[str, Any]:
     report = ranking.report
     why_not = [f"{issue.code}: {issue.message}" for issue in report.issues]
+    if report.beyond_depth:
+        why_not.append(f"beyond_depth: {report.scored_text}")
     if report.skipped is not None:
         why_not.insert(0, f"skipped by `when`: {report.skipped.reason}")
     elif report.status == "ok" and report.method is None:  # as of a single document

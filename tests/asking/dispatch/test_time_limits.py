@@ -65,7 +65,7 @@ def test_expired_ledger_asks_nothing():
     answers = run_ask(model, ledger, question(), question())
     for answer in answers:
         assert (answer.value, answer.error.code, answer.troubles) == (None, "deadline", ())
-        assert str(answer.error) == "the deadline passed before this was answered"
+        assert str(answer.error) == "the deadline of 5 s passed before this was answered"
     assert model.prompts == []
     assert (ledger.rounds, ledger.pairs, ledger.calls) == (4, 7, 0)
 

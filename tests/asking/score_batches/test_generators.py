@@ -10,7 +10,7 @@ import pytest
 from batch_scorers import InBatches, both, ends, in_twos, raises, rerank, scores_of
 from secondpass.errors import MethodError, MissingExtraError
 
-ENDED = "not scored: the scorer found too little time left before the deadline"
+ENDED = "not scored: the scorer found too little time left before the deadline of 60 s"
 
 
 def after(count, act):

@@ -131,6 +131,36 @@ def test_lines_are_texts(secondpass):
     assert (told["ranking"][0]["text"], told["ranking"][0]["id"]) == ("a banana", None)
 
 
+FEW = "method: {type: graded, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}}\n"
+"""A method that asks a service, which does not answer."""
+ONLY = "warning: only the first 7 of 293 lines are reranked; --depth 293 reranks all"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "depth", "warning"),
+    [
+        (None, [], 293, ""),
+        (None, ["--depth", 50], 50, ""),
+        (None, ["--set", "depth=50"], 50, ""),
+        ("preset: lexical\ndepth: 7\n", [], 7, ONLY),
+        ("preset: embedded\nmethod: {type: lexical}\n", [], 293, ""),
+        (FEW + "depth: 7\n", [], 7, ONLY),
+        (FEW + "depth: 7\n", ["--depth", 7], 7, ""),
+    ],
+)
+def test_lines_have_no_order_worth_keeping(secondpass, write, text, options, depth, warning):
+    configured = LEXICAL if text is None else ["rerank", "--config", write("c.yaml", text)]
+    stdin = "\n".join(["a banana", *["no fruit"] * 291, "an owl"]).encode()
+    told = secondpass(*configured, "-q", "owl", "--lines", *options, stdin=stdin)
+    (record,) = told.lines()
+    assert record["report"]["depth_asked"] == depth
+    assert record["report"]["beyond_depth"] == 293 - depth
+    if depth == 293:
+        assert record["ranking"][0]["text"] == "an owl"
+    assert ("only the first" in told.flat) == bool(warning)
+    assert warning in told.flat
+
+
 def test_unknown_keys_are_warned_of_once_and_ignored(secondpass):
     first, second = requests(2)
     told = secondpass(*LEXICAL, stdin=json_lines([first | {"topk": 1}, second | {"topk": 2}]))
@@ -218,6 +248,24 @@ def test_the_table_says_what_it_lacks(write, settings, lines):
     if "top_k=2" in settings:
         asked = on_a_terminal("rerank", file, "-q", "zebra", "-p", "lexical", "-k", 2, columns=100)
         assert "left out" not in asked
+
+
+@pytest.mark.parametrize(
+    ("depth", "below", "summary"),
+    [
+        (2, "2 of 3 scored (depth 2); the others follow", "not scored: 1 candidate"),
+        (3, "", ""),
+    ],
+)
+def test_what_stands_beyond_the_depth_is_counted(secondpass, depth, below, summary):
+    told = secondpass(
+        *LEXICAL, "-q", "fruit", "-f", "table", "--depth", depth, stdin=json_lines(FRUIT)
+    )
+    assert below in told.out
+    assert summary in told.flat
+    assert ("scored" in told.out, "beyond" in told.flat) == (bool(below), bool(summary))
+    (record,) = secondpass(*LEXICAL, "-q", "x", "--depth", depth, stdin=json_lines(FRUIT)).lines()
+    assert record["report"]["beyond_depth"] == 3 - depth
 
 
 def test_the_last_line_says_that_nothing_was_reranked(secondpass, write, monkeypatch):

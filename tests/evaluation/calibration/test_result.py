@@ -75,6 +75,32 @@ def test_a_threshold_that_drops_nothing_is_named():
     assert "drops" not in str(calibration(candidates_kept=0.999))
 
 
+@pytest.mark.parametrize(
+    ("per", "count", "keep", "words"),
+    [
+        (
+            "query",
+            18,
+            0.9,
+            "18 queries are few, so the threshold is loose: to keep at least 90% of the relevant "
+            "candidates, it may keep up to 100.0%, and with them more of the others. 39 or more "
+            "would make it at most 95.0%.",
+        ),
+        ("query", 38, 0.9, "it may keep up to 95.1%"),
+        ("query", 39, 0.9, ""),
+        ("query", 100, 0.99, ""),
+        ("document", 18, 0.9, "18 relevant candidates are few"),
+        ("document", 18, 0.9, "up to 95.3%, and with them more of the others. 19 or more"),
+        ("document", 19, 0.9, ""),
+    ],
+)
+def test_few_queries_make_a_threshold_loose(per, count, keep, words):
+    fit = Fit("lexical", per=per, queries=count, documents=count)
+    found = calibration(floor=Floor(0.25, on="final", keep=keep, fitted=fit))
+    assert words in str(found)
+    assert ("loose" in str(found)) is bool(words)
+
+
 def test_probabilities_and_their_losses():
     mapping = MappingFit(Probabilities(slope=2.0, intercept=0.5), "platt", {"platt": 0.5})
     found = calibration(mapping=mapping)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -6,6 +7,7 @@ from reports import EDGES, INJECTIONS, make
 from secondpass_evaluation.report.markdown import escaped, report
 from secondpass_evaluation.report.text import NONE
 from secondpass_evaluation.report.verdict import verdict
+from secondpass_evaluation.results import Shown
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
@@ -80,6 +82,20 @@ def test_changes_with_documents():
     assert " how far is it…\n" in long
     assert f"    2. (was {NONE}; relevance 0) **d2**" in text
     assert "    3. (was 3; not judged) **d3**" in text
+
+
+def test_relevant_documents_that_moved_are_among_the_changes():
+    comparison = make()
+    result = comparison.results[1]
+    (change,) = result.gains
+    lower = [Shown(4, "d4", "a", 1, 4), Shown(5, "d5", "b", 0, 9), Shown(8, "d8", "c", 2, 6)]
+    lost = Shown(2, "d9", "d", 1, None)
+    change = replace(change, top=(*change.top, *lower), top_before=(*change.top_before, lost))
+    results = (comparison.results[0], replace(result, gains=(change,), losses=()))
+    text = report(replace(comparison, results=results))
+    assert "**d3** how far is it passage\n    - rank 8 (was 6; relevance 2) **d8** c" in text
+    assert "    - not in the list (was 2; relevance 1) **d9** d" in text
+    assert not {"**d4**", "**d5**"} & set(text.split())
 
 
 def test_no_control_characters():

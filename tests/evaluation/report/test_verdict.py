@@ -173,6 +173,21 @@ def test_significant_gain_is_preferred():
     )
 
 
+def test_one_configuration_by_two_names_is_named_once():
+    small, large = make(gain=0.05).results[1], make(gain=0.2, p=0.4).results[1]
+    names = ("lexical+fast", "lexical+shallow", "lexical+other")
+    others = [replace(large, name=name) for name in names]
+    others[2] = replace(others[2], config={"method": {"type": "other"}})
+    because = verdict(make(results=(make().results[0], *others, small))).because
+    assert "lexical+fast (the same configuration as lexical+shallow) scored higher (" in because
+    assert "lexical+shallow scored" not in because
+    assert "lexical+other scored higher (" in because
+    unknown = [replace(other, config=None) for other in others]
+    because = verdict(make(results=(make().results[0], *unknown, small))).because
+    assert "same configuration" not in because
+    assert "lexical+shallow scored higher (" in because
+
+
 def test_the_answer_has_the_gain_over_the_best_search_alone():
     """Compared with one search, a gain can be large where another search is nearly as good."""
     comparison = make(results=(*make().results, stage(0.2), stage(0.05, "dense")))
@@ -180,6 +195,15 @@ def test_the_answer_has_the_gain_over_the_best_search_alone():
     assert answer.startswith(
         f"{IMPROVES} Over vector alone, the best search, it gains +0.0250 (95% interval "
     )
+    assert answer.endswith("), so it may be chance.")  # the interval includes 0
+    values = make().results[1].evaluation.per_query["nDCG@10"]
+    less = (0.02, 0.03)
+    always_less = evaluation(
+        {query: value - less[at % 2] for at, (query, value) in enumerate(values.items())}
+    )
+    search = replace(stage(0), evaluation=always_less)
+    answer = verdict(make(results=(*make().results, search))).answer
+    assert answer.endswith("it gains +0.0250 (95% interval +0.0193 to +0.0307).")
     by_person = by_model(0.05)
     (corrected,) = by_person.corrected
     names = {"lexical": 0.01, "vector": 0.03}
@@ -407,7 +431,17 @@ def test_the_best_reranker_is_that_of_the_corrected_difference():
             Cost({"q0": 0.042, "q1": 0.664}, known=1, encoded=1, first_seen=frozenset({"q1"})),
             ". It takes 42 ms a query (new passages: 664 ms).",
         ),
-        (0.003, Cost({"q0": 0.042}, known=1, encoded=1, first_seen=frozenset({"q0"})), "."),
+        (
+            0.003,
+            Cost({"q0": 0.042}, known=39, encoded=61, first_seen=frozenset({"q0"})),
+            ", at about 14 times the search's time (42 ms a query; 39% of the passages were "
+            "encoded before).",
+        ),
+        (
+            None,
+            Cost({"q0": 0.042}, known=39, encoded=61, first_seen=frozenset({"q0"})),
+            ", at about 42 ms a query (39% of the passages were encoded before).",
+        ),
         (0.003, Cost(), "."),
     ],
 )

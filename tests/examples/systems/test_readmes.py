@@ -109,7 +109,7 @@ def test_console_blocks(folder, tmp_path):
     examples = tmp_path / "examples"
     examples.mkdir()
     copied(EXAMPLES / folder, examples)
-    for module in ("scripted_model.py", "coprocess.py"):
+    for module in ("scripted_model.py", "coprocess.py", "missing_package.py"):
         (examples / module).write_bytes((EXAMPLES / module).read_bytes())
     install, *blocks = console_blocks(EXAMPLES / folder / "README.md")
     (line,) = of_kind("pip", EXAMPLES / folder / "__main__.py")

@@ -315,7 +315,7 @@ def test_only_the_files_of_the_backend_are_downloaded(caches, backend):
 
 
 OVERLOADED = "the hub is overloaded or out of order, with status {}; try again later$"
-REFUSED = "the hub refused access with status {}: check the token in HF_TOKEN, or the variable"
+REFUSED = "the hub refused access with status {}: set HF_TOKEN, or the variable that token_env"
 TROUBLE = {  # what the hub answers: what is said
     429: OVERLOADED.format(429),
     503: OVERLOADED.format(503),

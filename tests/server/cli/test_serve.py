@@ -95,6 +95,21 @@ def test_requests_before_the_first_is_accepted_are_answered(workers, running):
         assert process.wait(60) == 0
 
 
+def test_all_documents_are_scored_unless_a_depth_is_stated(running):
+    body = {"query": "cat", "documents": [*["no"] * 150, "a cat"]}
+    deep, shallow = ("-p", "lexical"), ("-p", "lexical", "--set", "depth=100")
+    for options, first, depth in [(deep, 150, "151/151"), (shallow, 0, "100/151")]:
+        with running("serve", "--port", "0", *options) as (process, url):
+            until_ready(url)
+            response = http_client().post(url + "/v2/rerank", json=body)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            told = process.stderr.read()
+        assert response.json()["results"][0]["index"] == first
+        assert response.headers["secondpass-depth"] == depth
+        assert ("lexical: the first 100 documents of a request" in told) == (first == 0)
+
+
 @pytest.mark.long
 def test_workers_add_up_their_metrics_and_end_with_their_parent(running):
     with running(*LEXICAL, "0", "--workers", "2") as (process, url):

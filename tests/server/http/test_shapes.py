@@ -246,6 +246,64 @@ def test_what_a_threshold_or_a_condition_leaves_out(serving):
     assert headers["secondpass-nothing-relevant"] == "true"
 
 
+MANY = ["no fruit"] * 150 + ["a red banana"]
+"""Of a request; the last is the best."""
+PATHS = {
+    # path: its fields of documents, rows and scores
+    "/v2/rerank": ("documents", "results", "relevance_score"),
+    "/cohere/v2/rerank": ("documents", "results", "relevance_score"),
+    "/jina/v1/rerank": ("documents", "results", "relevance_score"),
+    "/voyage/v1/rerank": ("documents", "data", "relevance_score"),
+    "/mixedbread/v1/reranking": ("input", "data", "score"),
+    "/tei/rerank": ("texts", "", "score"),
+    "/vllm/score": ("data_2", "data", "score"),
+}
+
+
+def rows_of(server, path):
+    """The response to a request with many documents, and its rows, best first."""
+    documents, rows, score = PATHS[path]
+    query = "data_1" if documents == "data_2" else "query"
+    response = server.post(path, {query: "banana", documents: MANY})
+    body = response.json()
+    pairs = [(row[score], row["index"]) for row in (body[rows] if rows else body)]
+    return response, sorted(pairs, key=lambda pair: -pair[0])  # as clients that sort again
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_all_documents_of_a_request_are_scored(path, serving):
+    response, rows = rows_of(serving(Reranker("lexical", depth=None)), path)
+    assert rows[0][1] == 150
+    assert rows[0][0] > rows[1][0]
+    assert response.headers["secondpass-depth"] == "151/151"
+    assert "secondpass-issues" not in response.headers
+
+
+NEGATIVE = {"no fruit": -8.0, "a red banana": -2.0}
+
+
+@pytest.mark.parametrize("kind", ["similarity", "logit", "unbounded"])
+@pytest.mark.parametrize("path", PATHS)
+def test_documents_beyond_the_depth_are_named_and_stand_below_scored_ones(path, kind, serving):
+    table = {
+        text: score / 10 if kind == "similarity" else score for text, score in NEGATIVE.items()
+    }
+    server = serving(Reranker(ByTable(table, score_kind=kind), depth=50))
+    response, rows = rows_of(server, path)
+    assert response.headers["secondpass-depth"] == "50/151"
+    assert response.headers["secondpass-status"] == "ok"
+    assert response.headers["secondpass-issues"] == "beyond_depth"
+    assert [index for _, index in rows] == list(range(151))
+    assert min(score for score, _ in rows[:50]) >= max(score for score, _ in rows[50:])
+    if not path.startswith("/tei"):
+        report = response.json()["secondpass"]
+        (issue,) = report["issues"]
+        assert issue["message"].startswith("50 of 151 scored (depth 50)")
+        assert (report["beyond_depth"], report["depth_asked"]) == (101, 50)
+    if "v2" in path:
+        assert response.json()["meta"]["warnings"] == [f"beyond_depth: {issue['message']}"]
+
+
 # ---------------------------------------------------------------------- errors
 
 TYPED = {"message": "x", "type": "kind", "code": 400}

@@ -68,6 +68,14 @@ def test_top_k_and_texts():
     assert found["left_out"] == {"top_k": [0, 2]}
 
 
+def test_what_stands_beyond_the_depth_is_named():
+    shallow = Reranker("lexical", depth=2)
+    found = call("rerank", asked(), words=shallow).structured_content
+    assert (found["reranked"], found["status"]) == (True, "ok")
+    assert found["why_not"] == ["beyond_depth: 2 of 3 scored (depth 2)"]
+    assert [item["status"] for item in found["results"]] == ["scored", "scored", "tail"]
+
+
 FAILED = "scorer_raised: concerns all documents; the log of the server has the message"
 
 

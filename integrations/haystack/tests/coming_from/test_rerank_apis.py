@@ -107,7 +107,7 @@ def test_rankers_of_rerank_apis_give_the_same(
     theirs, method, parameters = pair(peers, key, url)
     ours = SecondPassRanker(
         {"method": {"type": "endpoint", "base_url": url, **method}, "depth": None},
-        token=key,
+        api_key=key,
         raise_on_failure=True,
         **{"dedupe": False, **parameters},
     )

@@ -38,7 +38,7 @@ def openai_generator(model: str) -> OpenAIChatGenerator:
 
 SAVED: dict[str, Callable[[], SecondPassRanker]] = {
     "flat token": lambda: SecondPassRanker(
-        "cohere", model="other", token=Secret.from_env_var("A_SECRET_KEY"), top_k=2
+        "cohere", model="other", api_key=Secret.from_env_var("A_SECRET_KEY"), top_k=2
     ),
     "openai": lambda: SecondPassRanker("listwise_guided", chat_generator=openai_generator("one")),
     "fallback of two": lambda: SecondPassRanker(

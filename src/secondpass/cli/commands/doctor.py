@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +25,7 @@ from secondpass.formats.pairs import read_scored_pairs
 from secondpass.scorers.families.descriptions import FAMILIES
 from secondpass.scorers.inspection import inspect_model
 from secondpass.settings import counted
+from secondpass.settings.messages import ALIKE, most_similar
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint
 from secondpass.types import Candidate
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from secondpass.asking.response_cache import ResponseCache
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
-_SIMILAR = 0.8
-"""A preset is suggested if its name is at least as similar to the name given, 0 to 1."""
 _QUERY = "Which fruit is rich in potassium?"
 _CANDIDATES = (
     Candidate("The moon moves around the earth.", "moon", 0.6),
@@ -181,8 +179,9 @@ def _check_is_model(name: str) -> None:
 
 
 def _similar_preset(name: str) -> str:
-    similar = get_close_matches(name, preset_names(), n=1, cutoff=_SIMILAR)
-    return "".join(f"; did you mean the preset {it!r}? (doctor --preset {it})" for it in similar)
+    similar = most_similar(name, preset_names(), ALIKE)
+    hint = f"; did you mean the preset {similar!r}? (doctor --preset {similar})"
+    return "" if similar is None else hint
 
 
 def _extras() -> dict[str, Any]:

@@ -87,7 +87,7 @@ def pack(
     as_text = query is not None and not json_lines
     check_usage({"--by-document, --order: give one of them": by_document and bool(defaults.order)})
     count = None if tokenizer is None else _tokenizer(tokenizer)
-    reranker = load_for(configured.read(), dry_run=False)
+    reranker = load_for(configured.read(unordered=lines), dry_run=False)
     options = defaults.read(lambda: reranker)
     context, _ = read_context(defaults.context)
     packed_count, counts = 0, Counter[str]()
@@ -116,6 +116,8 @@ def pack(
                     warn(_nothing_fits(ranking, packed, tokens, count))
                 if as_text and not quiet:
                     info(_summary(ranking, packed))
+                beyond = ranking.report.beyond_depth
+                source.warn_of_lines(len(item.candidates), beyond, configured, defaults)
             packed_count += len(window)
             counts.update(ranking.report.status for ranking in rankings)
             progress("Packing", packed_count, None)
@@ -130,10 +132,10 @@ def _record(item: InputRequest, packed: Packed) -> dict[str, Any]:
 
 def _summary(ranking: Ranking, packed: Packed) -> str:
     of_all = f"{len(packed.sources)} of {counted(len(ranking), 'candidate')}"
-    status = (
-        "" if ranking.report.status == "ok" else f"; the ranking is {ranking.report.status_text}"
-    )
-    return f"{of_all}, {counted(packed.tokens, 'token')}{status}"
+    report = ranking.report
+    status = "" if report.status == "ok" else f"; the ranking is {report.status_text}"
+    depth = f"; {report.scored_text}" if report.beyond_depth else ""
+    return f"{of_all}, {counted(packed.tokens, 'token')}{status}{depth}"
 
 
 def _nothing_fits(ranking: Ranking, packed: Packed, tokens: int, count: Any) -> str:

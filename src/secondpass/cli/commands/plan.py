@@ -65,11 +65,11 @@ def plan(
 ) -> None:
     """Estimate calls, tokens, cost and time without calling a model.
 
-    The packages that the models need do not have to be installed. A round is a set of calls that
-    can be made at the same time. The numbers of calls and rounds are exact if nothing fails, and if
-    the setting `when` skips no query. Tokens and cost are estimates. If an API's limit of tokens
-    splits requests, the number of calls is an estimate, too. Retries, repairs, fallbacks and cache
-    hits are not included. For example:
+    The packages that the models need do not have to be installed. Calls are questions to language
+    models and APIs, and a round is a set of calls that can be made at the same time. Their numbers
+    are exact if nothing fails, and if the setting `when` skips no query. Tokens and cost are
+    estimates. If an API's limit of tokens splits requests, the number of calls is an estimate, too.
+    Retries, repairs, fallbacks and cache hits are not included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 

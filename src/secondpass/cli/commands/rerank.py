@@ -45,7 +45,7 @@ from secondpass.cli.rankings import (
 from secondpass.cli.rerank_input import RerankInput, default_batch, read_context, request_of
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.formats.requests import InputRequest, batches
-from secondpass.formats.totals import count, not_reranked, summary
+from secondpass.formats.totals import beyond_depth, count, not_reranked, summary
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.settings.environment import fill
 from secondpass.types import Progress
@@ -134,7 +134,7 @@ def rerank(
     resumable = output if output and (not output.exists() or output.is_file()) else None
     if resumable is not None:
         source.check_not_overwritten(resumable, configured.config, defaults.context)
-    config_values = configured.read()
+    config_values = configured.read(unordered=lines)
     reranker = load_for(config_values, dry_run=dry_run)
     options = defaults.read(lambda: reranker)
     context, context_hash = read_context(defaults.context)
@@ -191,13 +191,17 @@ def rerank(
         total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
     if candidates == 0 and (total == 0 or query is not None):
-        # What writes into a pipe may have nothing to rank.
-        what = "candidate" if total else "query"
-        (fail if source.is_file else warn)(f"{source.place}there is no {what} in the input")
+        _say_empty(source, "candidate" if total else "query")
+    source.warn_of_lines(candidates, beyond_depth(sink.counts), configured, defaults)
     _print_summary(total, sink, time.monotonic() - started, quiet=quiet, strict=strict)
     report_unexplained(unexplained, [*some_ids], "no candidate has this id")
     if unexplained or (strict and sink.counts["ok"] != total):
         raise typer.Exit(ERROR)
+
+
+def _say_empty(source: RerankInput, what: str) -> None:
+    """Fail if the file is empty; what writes into a pipe may have nothing to rank."""
+    (fail if source.is_file else warn)(f"{source.place}there is no {what} in the input")
 
 
 def _print_summary(

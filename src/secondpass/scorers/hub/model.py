@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ConfigurationError, ModelLoadError, causes
+from secondpass.errors import ConfigurationError, ModelLoadError, Problem, causes
 from secondpass.services.network import client_problem
 from secondpass.settings import first_set, variables
 
@@ -30,6 +30,7 @@ class HubModel:
         revision: branch, tag or commit.
         cache_folder: where downloaded models are stored; None is Hugging Face's own setting.
         token: a hub token; None is Hugging Face's own setting.
+        token_source: where the token was given, in words.
         local_files_only: never contact Hugging Face.
     """
 
@@ -38,6 +39,7 @@ class HubModel:
     cache_folder: str | None = None
     token: str | None = field(default=None, repr=False)
     local_files_only: bool = False
+    token_source: str = "the setting token"
 
     @property
     def cache(self) -> str | None:
@@ -164,10 +166,16 @@ class HubModel:
         return ModelLoadError(self._message(reason))
 
     def _message(self, reason: str) -> str:
-        from secondpass.settings.name_hints import hub_name  # for errors only
+        from secondpass.settings.name_hints import hub_name, in_words, rerank_api  # for errors
 
-        on_hub = "" if self.is_local else hub_name(self.name)
-        hint = f"; on the hub its name is {on_hub!r}" if on_hub else ""
+        hint = ""
+        if self.is_local:
+            pass
+        elif on_hub := hub_name(self.name):
+            hint = f"; on the hub its name is {on_hub!r}"
+        elif (api := rerank_api(self.name)) is not None:
+            method = in_words({"type": "endpoint", **api})
+            hint = f"; if it is a model of that rerank API, use the method {method}"
         return f"the model {self.name!r} cannot be loaded: {reason}{hint}"
 
     def _absence(self, error: Exception, offline: bool) -> str | None:
@@ -206,10 +214,23 @@ class HubModel:
             return f"{absent}, or it needs a token: set {token}"
         status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
         if status in (401, 403):
-            return f"the hub refused access with status {status}: check the token in {token}"
+            source = self._source_of_token()
+            check = f"check the token of {source}" if source else f"set {token}, to a token"
+            return f"the hub refused access with status {status}: {check}"
         if status == 429 or status >= 500:
             return f"the hub is overloaded or out of order, with status {status}; try again later"
         return None
+
+    def _source_of_token(self) -> str:
+        """Where the token came from that the hub was sent, in words; empty if there is none."""
+        if self.token:
+            return self.token_source
+        from huggingface_hub import constants, get_token
+
+        name = next(filter(os.environ.get, ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")), "")
+        if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN or not get_token():
+            return ""
+        return f"the variable {name}" if name else f"the file {constants.HF_TOKEN_PATH}"
 
     def _is_cached(self) -> bool:
         from huggingface_hub import try_to_load_from_cache
@@ -240,17 +261,47 @@ def check_token(scorer: Any) -> None:
     """Check that a scorer names one source of its hub token."""
     if scorer.token is not None and scorer.token_env is not None:
         raise ConfigurationError("token, token_env: give one of them")
+    _check_owner(scorer)
     if "token" in (scorer.model_kwargs or {}):
         raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
 
 
+_VARIABLES_OF_HUB = frozenset({"HF_API_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+_TOKEN_OF_HUB = "hf_"
+"""How tokens of the hub begin."""
+
+
+def _check_owner(scorer: Any) -> None:
+    """Check that a key that may be that of an API is not sent to the hub.
+
+    It may be one if the model has no owner, as models of the hub have: ``rerank-v3.5``.
+    """
+    names, key = variables(scorer.token_env), _TOKEN_OF_HUB
+    if scorer.token is not None:
+        names = variables(scorer.token.variable)
+        key = scorer.token.reveal() if not names else key
+    is_for_hub = _VARIABLES_OF_HUB.issuperset(names) and key.startswith(_TOKEN_OF_HUB)
+    if is_for_hub or "/" in scorer.model or Path(scorer.model).exists():
+        return
+    from secondpass.settings.name_hints import of_key  # for errors only
+
+    message = f"{scorer.model!r} is no folder, and no name of a model on the hub, owner/name"
+    message += f", so the token is not sent there; {of_key(scorer.model)}"
+    raise ConfigurationError([Problem(("model",), message)])
+
+
 def source_of(scorer: Any) -> HubModel:
     """The model that a scorer's settings name."""
-    token = first_set(variables(scorer.token_env))
+    token, source = None, HubModel.token_source
+    for name in variables(scorer.token_env):
+        if token := first_set([name]):
+            source = f"the variable {name}"
+            break
     if scorer.token is not None:
         token = scorer.token.reveal()
+        source = f"the variable {name}" if (name := scorer.token.variable) else source
     return HubModel(
-        scorer.model, scorer.revision, scorer.cache_folder, token, scorer.local_files_only
+        scorer.model, scorer.revision, scorer.cache_folder, token, scorer.local_files_only, source
     )
 
 

@@ -109,8 +109,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             trust.
         cross_encoder_kwargs: settings of a ``cross_encoder``, under the names that the arguments of
             sentence-transformers' ``CrossEncoder`` have.
-        api_key: of an API, or the hub token for a private model. It is never serialised; prefer an
-            environment variable.
+        api_key: of a rerank API or a language model. It is never serialised; prefer an environment
+            variable. It is not sent to the Hugging Face hub, whose token is read from the variable
+            that ``token_env`` of the method names, else from ``HF_TOKEN``.
         dedupe: of nodes with the same id, keep the one that was retrieved with the best score.
         strict: raise ``secondpass.RerankError`` if a node with a text could not be scored.
         order: a rule that moves nodes after they are ranked: the name of one of the configuration's
@@ -225,7 +226,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         **fields: Any,
     ) -> None:
         fields.pop("class_name", None)  # model_dump writes it
-        if unknown := self.PARAMETERS.unknown(fields.keys() - type(self).model_fields.keys()):
+        others = {name: fields[name] for name in fields.keys() - type(self).model_fields.keys()}
+        if unknown := self.PARAMETERS.unknown(others):
             raise ConfigurationError(unknown, type(self).__name__)
         # Checked before pydantic, which would wrap errors of the core.
         if "callback_manager" in fields:

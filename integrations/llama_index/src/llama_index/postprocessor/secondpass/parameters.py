@@ -24,7 +24,10 @@ from secondpass.adapters import (
 )
 from secondpass.config import resolve
 
-_PROMPT = "call update_prompts({'instruction_prompt': …})"
+_PROMPT = (
+    "leave it out, unless you changed it; then put its rules, without documents, query and form of "
+    "the reply, into prompts={'instruction_prompt': …}"
+)
 INSTEAD = {
     **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
     "format_node_batch_fn": "use metadata_mode=, or write {'render': {…}}",
@@ -64,7 +67,7 @@ _INSTEAD_OF_KWARGS = {
     "model": "use model=",
     "model_name_or_path": "use model=",
     "device": "use device=",
-    **dict.fromkeys(("token", "use_auth_token"), "use api_key="),
+    **dict.fromkeys(("token", "use_auth_token"), "set HF_TOKEN, or name its variable: 'token_env'"),
     **dict.fromkeys(("activation_fn", "default_activation_function"), _ACTIVATION),
     "prompts": "write {'method': {'type': 'cross_encoder', 'prompt': …}}",
     **dict.fromkeys(("num_labels", "model_card_data", "similarity_fn_name"), "leave it out"),

@@ -9,7 +9,7 @@ from llama_index.core.prompts import BasePromptTemplate, PromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType
 
 from secondpass import ConfigurationError, NotSerializableError, Problem, Reranker
-from secondpass.adapters import PLACEHOLDERS, prompts_of, suggestion
+from secondpass.adapters import PLACEHOLDERS, prompts_of, unknown_placeholder
 
 
 def prompt_objects(reranker: Reranker) -> PromptDictType:
@@ -35,9 +35,7 @@ def _template(name: str, prompt: object) -> object:
     used = {aliases.get(variable, variable) for variable in prompt.template_vars}
     used -= {*prompt.kwargs, *(prompt.function_mappings or ())}
     if unknown := sorted(used - PLACEHOLDERS):
-        hint = suggestion(unknown[0], sorted(PLACEHOLDERS))
-        message = f"has no placeholder {unknown[0]!r}{hint}"
-        raise ConfigurationError([Problem((name,), message)])
+        raise ConfigurationError([Problem((name,), unknown_placeholder(unknown[0]))])
     computed = (
         prompt.kwargs
         or prompt.template_var_mappings

@@ -23,7 +23,9 @@ READ_AT_EACH_RUN = frozenset(
 _GROUPING = "keep a MetaFieldGroupingRanker after this ranker"
 _DIVERSE = "write {'order': {'type': 'diverse', …}}"
 INSTEAD = {
-    "prompt": "write {'method': {'type': 'listwise', 'prompt': {'instruction': …}}}",
+    "prompt": "leave it out, unless you changed it; then put its rules, without query, documents "
+    "and form of the reply, into 'instruction': write {'method': {'type': 'listwise', …, 'prompt': "
+    "{'instruction': …}}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
     **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
@@ -48,16 +50,20 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         problems.append(Problem(("chat_generator",), message))
     if problems:
         raise ConfigurationError(problems)
-    key, variables = _token(values["token"])
+    keys, variables = {}, {}
+    for name in ("api_key", "token"):
+        keys[name], names = _key(name, values[name])
+        if names is not None:
+            variables[name] = names
     return parameters.overrides(
         {
             **values,
             "scale_score": _ACTIVATIONS.get(values["scale_score"]),
             "meta_fields_to_embed": _fields(values["meta_fields_to_embed"]),
             "device": _device(values["device"]),
-            "token": key,
+            **keys,
         },
-        {} if variables is None else {"token": variables},
+        variables,
     )
 
 
@@ -106,8 +112,8 @@ def _device(device: ComponentDevice | None) -> str | None:
     return device.to_torch_str()
 
 
-def _token(token: Secret | None) -> tuple[str | None, list[str] | None]:
-    """The text of a token, or the names of its variables; None for the other.
+def _key(name: str, token: Secret | None) -> tuple[str | None, list[str] | None]:
+    """The text of a key or a token, or the names of its variables; None for the other.
 
     Variables are read when a model is loaded or called, so they need not be set here.
     """
@@ -115,7 +121,7 @@ def _token(token: Secret | None) -> tuple[str | None, list[str] | None]:
         return None, None
     if not isinstance(token, Secret):
         message = "give a Secret, such as Secret.from_env_var('NAME')"
-        raise ConfigurationError([Problem(("token",), message)])
+        raise ConfigurationError([Problem((name,), message)])
     if token.type is not SecretType.ENV_VAR:
         return str(token.resolve_value()), None
     saved = token.to_dict()

@@ -100,6 +100,7 @@ class SecondPassRanker:
         document_prefix: str = "",
         document_suffix: str = "",
         device: ComponentDevice | None = None,
+        api_key: Secret | None = None,
         token: Secret | None = None,
         batch_size: int | None = None,
         backend: str | None = None,
@@ -150,9 +151,12 @@ class SecondPassRanker:
             Put after the text of each document.
         :param device:
             Device of a local model. `None` takes an accelerator if there is one.
+        :param api_key:
+            Key of a rerank API or a language model, read when it is called. `None` reads the usual
+            variables. Variables of a `Secret` that is not `strict` may be absent.
         :param token:
-            API key, or hub token for a private model, read when a model is loaded or called. `None`
-            reads the usual variables. Variables of a `Secret` that is not `strict` may be absent.
+            Token of the Hugging Face hub for a private model, read when the model is loaded. It is
+            sent to no API, and `api_key` not to the hub.
         :param batch_size:
             Documents per call of a model.
         :param backend:
@@ -198,6 +202,7 @@ class SecondPassRanker:
         self.document_prefix = document_prefix
         self.document_suffix = document_suffix
         self.device = device
+        self.api_key = api_key
         self.token = token
         self.batch_size = batch_size
         self.backend = backend
@@ -425,7 +430,7 @@ class SecondPassRanker:
         :raises secondpass.NotSerializableError:
             If the reranker holds a key, or an object that no configuration can describe.
         :raises ValueError:
-            If `token` is not taken from the environment.
+            If `api_key` or `token` is not taken from the environment.
         """
         reranker = saved(self.reranker, "reranker")
         if isinstance(self.reranker, Reranker):
@@ -452,6 +457,7 @@ class SecondPassRanker:
             document_prefix=self.document_prefix,
             document_suffix=self.document_suffix,
             device=self.device,
+            api_key=self.api_key,
             token=self.token,
             batch_size=self.batch_size,
             backend=self.backend,
