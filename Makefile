@@ -74,7 +74,7 @@ bench: $(VENV)/.test
 # Cross-encoders of secondpass and of other packages, each in its own environment under build/bench-envs.
 # 15 minutes on two idle cores, without installation. DATA="FOLDER FOLDER" uses the texts of two collections.
 bench-speed: $(VENV)/.bench-speed
-	$(BIN)/python -m benchmarks.speed.run $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.speed.run $(if $(DATA),--collections $(DATA))
 	$(BIN)/python -m benchmarks.speed.concurrency
 	$(BIN)/python -m benchmarks.speed.deadlines
 	$(BIN)/python -m benchmarks.speed.caches
@@ -82,7 +82,7 @@ bench-speed: $(VENV)/.bench-speed
 
 # About an hour.
 bench-speed-full: $(VENV)/.bench-speed
-	$(BIN)/python -m benchmarks.speed.run --full $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.speed.run --full $(if $(DATA),--collections $(DATA))
 	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
 	$(BIN)/python -m benchmarks.speed.deadlines
 	$(BIN)/python -m benchmarks.speed.caches

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from observed import EMBEDDED, LEXICAL, add_options, observe, rankings_of
+from quality import present
 
 from secondpass import Reranker
 from secondpass.ranking.scoring import rerank_scores_alone
@@ -199,11 +200,12 @@ def main() -> None:
     parser.add_argument("--relevant", type=int, default=1, help="lowest relevance that counts")
     parser.add_argument("--seed", type=int, default=0, help="of the random halves")
     options = parser.parse_args()
+    folders = present(options.data, options.sets)
     all_met = True
     for label in options.methods:
         rows: dict[str, list[str]] = {table: [] for table in HEADERS}
-        for name in options.sets:
-            folder, cache = options.data / name, options.cache
+        for folder in folders:
+            cache = options.cache
             measured = measure(folder, cache, label, options.splits, options.seed, options.relevant)
             for table, line, met in measured:
                 rows[table].append(line)

@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Any
 
 from checked import check
-from quality import MEASURE, FirstStage, add_data, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages, present
 
 from secondpass import Candidate, Ranking, Reranker
 from secondpass.ranking.ordering import to_ordering
@@ -129,13 +129,14 @@ def _alpha_dcg(topics: Sequence[str | None]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add_data(parser, "trec-dl19")
+    add_data(parser)
     parser.add_argument("--times", action="store_true", help="print how long they take")
     parsed = parser.parse_args()
     if parsed.times:
         print_times()
         return
-    stage = next(first_stages(parsed.data, stemmed=False))
+    [folder] = present(parsed.data, ["trec-dl19"])
+    stage = next(first_stages(folder, stemmed=False))
     reranker = Reranker({"type": "embedded", "memory_mb": 400}, depth=None)
     plain = {
         query: reranker.rerank(text, stage.candidates[query][:100])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from checked import check
 from observed import EMBEDDED, LEXICAL, add_options, observe, rankings_of
-from quality import first_stages
+from quality import first_stages, present
 
 import secondpass
 from secondpass import Candidate, MethodError, Reranker
@@ -337,8 +337,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="rounds for the cost of a monitor")
     parser.add_argument("--seed", type=int, default=1, help="of the draws and the noise")
     options = parser.parse_args()
-    for name in options.sets:
-        observations = observe(options.data / name, options.cache)
+    for folder in present(options.data, options.sets):
+        observations = observe(folder, options.cache)
         show(options, observations)
         if observations.journal is not None:
             observations.journal.close()

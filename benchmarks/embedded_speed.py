@@ -1,6 +1,6 @@
 """Measures the CPU time of the embedded model, by graph, runtime and precision.
 
-    python benchmarks/embedded_speed.py
+    python benchmarks/embedded_speed.py --data FOLDER
 
 Encodes 100 passages of trec-dl19 (about 80 tokens each) with one thread. The variants alternate;
 prints their median CPU times relative to the model's own file on onnxruntime, one passage per call.
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from quality import add_data, present
 
 from secondpass.scorers.batching.batches import by_length
 from secondpass.scorers.embedding.encoder import unit
@@ -90,16 +91,12 @@ def differences(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(__file__).parents[2] / "shared" / "data",
-        help="folder with trec-dl19",
-    )
+    add_data(parser)
     parser.add_argument("--passages", type=int, default=100, help="number of passages")
     parser.add_argument("--rounds", type=int, default=7, help="the table has medians over them")
     arguments = parser.parse_args()
-    lines = (arguments.data / "trec-dl19" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    [folder] = present(arguments.data, ["trec-dl19"])
+    lines = (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [
         json.loads(line)["text"] for line in random.Random(1).sample(lines, arguments.passages)
     ]

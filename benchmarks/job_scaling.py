@@ -1,7 +1,7 @@
 """Measures the speedup of ``secondpass job`` by a second single-threaded worker (Linux).
 
     python -m benchmarks.job_scaling
-    python -m benchmarks.job_scaling --preset embedded --data FOLDER --rounds 5
+    python -m benchmarks.job_scaling --preset embedded --collection FOLDER --rounds 5
     python -m benchmarks.job_scaling --preset lexical --queries 2000 --candidates 2 --block 1
 
 Runs with one worker and with two alternate, and the table has the figures of both. The last command
@@ -10,8 +10,8 @@ measures the cost of a block.
 Rates are measured between the first and the last block, which excludes the start of Ray. On a
 machine with other load, two workers wait for each other, so the ratio that the CPU times allow is
 printed as well. It assumes two idle cores: one worker leaves the driver a core of its own, two
-share both cores with it. The target is 1.8. The text is Python's language reference; ``--data``
-names a collection to use instead.
+share both cores with it. The target is 1.8. The text is Python's language reference;
+``--collection`` names a collection to use instead.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=100, help="per query")
     parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
     parser.add_argument("--block", type=int, help="queries per block; default: a 24th of them")
-    parser.add_argument("--data", type=Path, help="a collection with queries.jsonl")
+    parser.add_argument("--collection", type=Path, help="a collection with queries.jsonl")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}\n")
     print("| preset | queries per s | ratio | CPU ms per query: workers", end=" ")
@@ -82,7 +82,9 @@ def measure(preset: str, options: argparse.Namespace) -> None:
     queries = options.queries or QUERIES[preset]
     runs: dict[int, list[Steady]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
-        path = write_requests(Path(folder) / "in.jsonl", queries, options.candidates, options.data)
+        path = write_requests(
+            Path(folder) / "in.jsonl", queries, options.candidates, options.collection
+        )
         output = Path(folder) / "out"
         block = options.block or -(-queries // BLOCKS)
         arguments = ["--input", path, "--preset", preset, "--block", block]

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from observed import EMBEDDED, add_options, observe, rankings_of
+from quality import present
 
 from secondpass import Reranker
 from secondpass_evaluation import corrected_mean, evaluate, ranking_to_run
@@ -287,9 +288,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines instead")
     options = parser.parse_args()
     rows = []
-    for name in options.sets:
+    for folder in present(options.data, options.sets):
         rows += rows_of(
-            collection(options.data / name, options.cache),
+            collection(folder, options.cache),
             queries=options.queries,
             people=options.people,
             simulations=options.simulations,

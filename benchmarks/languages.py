@@ -38,7 +38,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from checked import check
-from quality import MEASURE, SETS, TIE, FirstStage, first_stages, with_title
+from quality import MEASURE, SETS, TIE, FirstStage, first_stages, present, with_title
 
 from secondpass import Candidate, Ranking, Reranker
 from secondpass.ranking.english import Measures, measure
@@ -290,8 +290,8 @@ def main() -> int:
             f"{sum(map(two_conditions, known.values()))}, "
             f"by three: {sum(not one.is_english for one in known.values())}\n"
         )
-    for name in arguments.sets if arguments.data else ():
-        for stage in first_stages(arguments.data / name, stemmed=False):
+    for folder in present(arguments.data, arguments.sets) if arguments.data else ():
+        for stage in first_stages(folder, stemmed=False):
             every = measures_of(stage, tokenizer)
             foreign = [one for one in every if one is not None and not one.is_english]
             kept = sum(one.is_unreadable for one in foreign)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from checked import check
-from quality import RETRIEVED, first_stages
+from quality import RETRIEVED, add_data, first_stages
 
 from secondpass import Ranking, Reranker
 from secondpass_evaluation import make_suite
@@ -47,7 +47,7 @@ def rankings_of(
 
 def add_options(parser: argparse.ArgumentParser, *sets: str) -> None:
     """Add ``--data``, ``--sets`` and ``--cache``."""
-    parser.add_argument("--data", type=Path, required=True, help="folder of the collections")
+    add_data(parser)
     parser.add_argument("--sets", nargs="+", default=list(sets), help="names of folders in DATA")
     parser.add_argument(
         "--cache", type=Path, help="folder for the rankings, to reuse them in the next run"

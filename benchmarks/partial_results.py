@@ -22,9 +22,8 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from quality import LANGUAGES, FirstStage, first_stages
+from quality import LANGUAGES, FirstStage, add_data, first_stages, present
 
 from secondpass.ranking.partial_results import merged
 
@@ -166,9 +165,8 @@ def measure(stage: FirstStage, kind: str, noise: float, seeds: int) -> None:
 
 
 def main() -> None:
-    for name in ARGUMENTS.sets:
-        folder = ARGUMENTS.data / name
-        for stage in first_stages(folder, name in LANGUAGES):
+    for folder in present(ARGUMENTS.data, ARGUMENTS.sets):
+        for stage in first_stages(folder, folder.name in LANGUAGES):
             seeds = max(1, ARGUMENTS.rankings // len(stage.candidates))
             for noise, kind in itertools.product(NOISES, ("grades", "ranks")):
                 measure(stage, kind, noise, seeds)
@@ -176,7 +174,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the collections")
+    add_data(parser)
     parser.add_argument("--sets", nargs="+", default=["trec-dl19"], help="collections")
     parser.add_argument("--rankings", type=int, default=250, help="rankings of a table at least")
     parser.add_argument("--patterns", action="store_true", help="print each pattern")

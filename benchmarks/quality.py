@@ -109,8 +109,10 @@ def with_title(passage: Candidate) -> Candidate:
 
 
 def stemmer(language: str) -> Callable[[list[str]], list[str]]:
-    import Stemmer  # type: ignore[import-not-found, unused-ignore]  # PyStemmer
-
+    try:
+        import Stemmer  # type: ignore[import-not-found, unused-ignore]  # PyStemmer
+    except ImportError:
+        sys.exit("BM25 over stems needs PyStemmer: pip install PyStemmer")
     stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer(language).stemWords
     return stem
 
@@ -162,11 +164,10 @@ def rerankers(presets: list[str], configs: list[str]) -> dict[str, Reranker]:
     return named
 
 
-def add_data(parser: argparse.ArgumentParser, collection: str = "") -> None:
-    """Add ``--data``: the folder of the collections, or of one."""
-    folder = Path(__file__).resolve().parents[1] / "../shared/data" / collection
-    text = f"folder of {'a collection' if collection else 'collections'}"
-    parser.add_argument("--data", type=Path, default=folder, help=text)
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data``: the folder of the collections."""
+    folder = Path(__file__).resolve().parents[1] / "../shared/data"
+    parser.add_argument("--data", type=Path, default=folder, help="folder of collections")
 
 
 NO_COLLECTIONS = (

@@ -1,7 +1,7 @@
 """Measures the overhead of ``secondpass serve``: latency of one client, throughput of 64, memory.
 
     python -m benchmarks.serving
-    python -m benchmarks.serving --data FOLDER
+    python -m benchmarks.serving --collection FOLDER
 
 Server and clients run in processes of their own. Requests have the format of Cohere's and Jina's
 APIs, with 50 passages of about 80 tokens each. With one client, in-process calls, requests on new
@@ -272,14 +272,14 @@ def check(found: dict[str, Any], expected: list[Ranking], numbers: Sequence[int]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--client", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, help="folder of a collection with queries.jsonl")
+    parser.add_argument("--collection", type=Path, help="folder of a collection with queries.jsonl")
     parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
     parser.add_argument("--preset", action="append", choices=[*SINGLE], help="default: both")
     options = parser.parse_args()
     if options.client:
         asyncio.run(serve_commands())
         return
-    requests = make_requests(options.data)
+    requests = make_requests(options.collection)
     print(
         "| preset, connections of one client | in-process | served | ratio | added | fastest "
         "| 64 clients / rerank_many | in CPU time | memory |"

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checked import check
-from quality import MEASURE, FirstStage, add_data, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages, present
 
 from secondpass import Candidate, Reranker
 from secondpass.questions import Completion, Prompt, estimate_tokens
@@ -149,10 +149,11 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add_data(parser, "trec-dl19")
+    add_data(parser)
     parser.add_argument("--seeds", type=int, default=3, help="number of runs")
     parsed = parser.parse_args()
-    stage = next(first_stages(parsed.data, stemmed=False))
+    [folder] = present(parsed.data, ["trec-dl19"])
+    stage = next(first_stages(folder, stemmed=False))
     columns = [*JUDGES, "calls", "rounds", "tokens"]
     print(f"| strategy | {' | '.join(columns)} |")
     print("| --- |" + " ---: |" * len(columns))

@@ -5,7 +5,7 @@ at random, so that the term, of which the median age is the half-life, is unifor
 the second half of the table, relevant documents are half as old. `logits` are the same scores from
 -11 to 11, as those of many cross-encoders: by a sigmoid, those of good candidates are nearly equal.
 
-    python benchmarks/terms.py --set shared/data/cranfield
+    python benchmarks/terms.py --data FOLDER --set cranfield
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from checked import check
-from quality import MEASURE, FirstStage, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages, present
 
 from secondpass import Candidate, Reranker
 from secondpass.types import ScoreKind
@@ -90,12 +89,14 @@ def measured(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--set", type=Path, required=True, help="folder of the collection")
+    add_data(parser)
+    parser.add_argument("--set", default="cranfield", help="name of a folder in DATA")
     parser.add_argument("--seeds", type=int, default=5, help="the table has means over them")
     parser.add_argument("--queries", type=int, help="number of queries, from the first")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    stage = next(first_stages(options.set, stemmed=True))
+    [folder] = present(options.data, [options.set])
+    stage = next(first_stages(folder, stemmed=True))
     for query in [*stage.queries][options.queries or len(stage.queries) :]:
         del stage.queries[query], stage.qrels[query]
     candidates = scored(stage)

@@ -71,6 +71,8 @@ class SecondPassCompressor(BaseDocumentCompressor):
 
 
 def _candidates(documents: Sequence[Document]) -> list[Candidate]:
+    # LangChain's documents have no score, so a blend uses their order. If your retriever writes one
+    # into the metadata, pass it: score=document.metadata.get("score").
     return [
         Candidate(document.page_content, document.id, metadata=document.metadata)
         for document in documents

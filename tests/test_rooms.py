@@ -3,6 +3,7 @@
 import ast
 import builtins
 import collections.abc
+import importlib
 import importlib.util
 import inspect
 import os
@@ -354,3 +355,6 @@ def test_the_reading_path_has_the_modules_that_a_ranking_loads():
     loaded = set(run.stdout.split())
     assert named == loaded
     assert f"load {len(loaded)} modules" in section
+    files = [importlib.import_module(name).__file__ or "" for name in sorted(loaded)]
+    lines = sum(len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files)
+    assert f"about {round(lines, -3):,} lines" in section

@@ -8,7 +8,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "the environment that `make` creates; tests have one of their own",
     "pytest tests/": "tests of this project",
     "secondpass export": "converts a model of the hub; tests/cli/test_export.py does it",
-    "secondpass judge log.jsonl": "asks a language model; evaluation/cli/test_judge.py does it",
+    "secondpass judge --config": "asks a language model; evaluation/cli/test_judge.py does it",
     "secondpass judge --into": "asks a person; evaluation/cli/test_review.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
     "secondpass serve": "ends on a signal; tests/server/cli/test_serve.py does it",

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.run                    # about 12 minutes on two idle cores
     python -m benchmarks.speed.run --full             # larger grids and more rounds
-    python -m benchmarks.speed.run --data FOLDER FOLDER
+    python -m benchmarks.speed.run --collections FOLDER FOLDER
 
 Each engine has its own process. In every round all engines score, in turn, the same query with 100
 passages of workload A and one of workload B; the next round has other queries, so that no cache
@@ -334,7 +334,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="only check that everything runs")
     parser.add_argument(
-        "--data",
+        "--collections",
         type=Path,
         nargs="+",
         default=[],
@@ -351,7 +351,7 @@ def main() -> int:
     result = measure(
         plan,
         model=arguments.model or make_model.ensure(),
-        data=arguments.data,
+        data=arguments.collections,
         threads=arguments.threads,
         only=arguments.only,
         out=arguments.out,

@@ -1,10 +1,10 @@
 """The pairs of the speed benchmarks: queries with their passages, at stated lengths in tokens.
 
 Workload A has about 80 tokens per pair (passages) and B about 170 (chunks of mixed length), with
-100 passages per query. Without ``--data`` the text is Python's language reference, which ships with
-Python (``pydoc_data.topics``), cut into passages whose lengths follow a log-normal distribution,
-as those of real collections do. With ``--data`` it is one or two collections: folders with
-corpus.jsonl, queries.jsonl and, if there is one, candidates.jsonl.
+100 passages per query. Without ``--collections`` the text is Python's language reference, which
+ships with Python (``pydoc_data.topics``), cut into passages whose lengths follow a log-normal
+distribution, as those of real collections do. With ``--collections`` it is one or two collections:
+folders with corpus.jsonl, queries.jsonl and, if there is one, candidates.jsonl.
 """
 
 from __future__ import annotations

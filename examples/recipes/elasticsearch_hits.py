@@ -69,9 +69,13 @@ def rank(question: str, response: Mapping[str, Any]) -> Ranking:
     return reranker.rerank(question, candidates(response))
 
 
+def number(score: float | None, digits: int) -> str:
+    """A score for the table; a candidate may have none."""
+    return "none" if score is None else f"{score:.{digits}f}"
+
+
 if __name__ == "__main__":
     print("rank  hit score  rerank score  id      text")
     for item in rank(QUESTION, RESPONSE):
-        print(
-            f"{item.rank:4}  {item.score:9.2f}  {item.rerank_score:12.3f}  {item.id:6}  {item.text}"
-        )
+        hit, reranked = number(item.score, 2), number(item.rerank_score, 3)
+        print(f"{item.rank:4}  {hit:>9}  {reranked:>12}  {item.id:6}  {item.text}")

@@ -7,8 +7,9 @@
 
 The reranker is created once, in the application's lifespan: its model is loaded before the first
 request and released at the end. ``arerank`` does not block the event loop, and concurrent requests
-share batches. Each request has two seconds; candidates not scored by then keep their order, and the
-status says so. A failing model never fails a request. Set RERANK_PRESET to use another preset.
+share batches. Each request has two seconds; where candidates stand that are not scored by then
+depends on their ranks in the search, and the status says so. A failing model never fails a request.
+Set RERANK_PRESET to use another preset.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # missing_package.py
 
 import missing_package  # noqa: F401 - says what to install
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from secondpass import Reranker
@@ -68,14 +71,20 @@ class Answer(BaseModel):
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Load the model before the first request; release it after the last."""
     preset = os.environ.get("RERANK_PRESET") or "embedded"
-    reranker = Reranker.from_preset(preset, limits={"deadline": 2})
-    await reranker.awarm_up()
-    app.state.reranker = reranker
-    yield
-    await reranker.aclose()
+    async with Reranker.from_preset(preset, limits={"deadline": 2}) as reranker:
+        await reranker.awarm_up()
+        app.state.reranker = reranker
+        yield
 
 
 app = FastAPI(title="Reranking", lifespan=lifespan)
+
+
+@app.exception_handler(RequestValidationError)
+async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+    """Status 422 without the values: JSON has no infinite number, and texts may be long."""
+    detail = [{"loc": one["loc"], "msg": one["msg"]} for one in error.errors()]
+    return JSONResponse({"detail": detail}, status_code=422)
 
 
 @app.post("/rerank")

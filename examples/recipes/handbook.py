@@ -1,6 +1,6 @@
 """Shared by the recipes: the handbook of a bicycle-sharing scheme, its embeddings, and a table.
 
-``suite/`` has the 24 passages of the handbook, 12 questions and the passages that answer them, in
+``suite/`` has the 24 passages of the handbook, 40 questions and the passages that answer them, in
 BEIR's format, so ``secondpass eval examples/recipes/suite`` reads it too. All texts were invented
 for these examples.
 """

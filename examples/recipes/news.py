@@ -13,6 +13,7 @@ rate comes first; with 1, a blood bank of yesterday comes before the older one, 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Rank news by relevance and age.")
     parser.add_argument("--weight", type=float, default=0.1, help="of the age; default 0.1")
     options = parser.parse_args(arguments)
+    if not 0 <= options.weight < math.inf:
+        parser.error("--weight: give a number from 0")
     for weight in (0.0, options.weight):
         print(f"weight of the age: {weight:g}")
         for item in rank(weight):

@@ -14,7 +14,8 @@ measure today (``report.html`` has the interval). ``--out`` writes the reports o
 a folder, for the artifacts of CI. ``quality_gate_workflow.yaml`` is a workflow for GitHub Actions:
 copy it to ``.github/workflows``.
 
-The exit code is 0 if the gate passes, 1 if it fails, 2 for wrong arguments.
+The exit code is 0 if the gate passes, 1 if it fails, 2 if nothing could be measured: for wrong
+arguments, a suite or a configuration that cannot be read.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measures=[options.measure],
         )
     except (SecondPassError, OSError) as error:
-        print(f"quality gate failed: {error}", file=sys.stderr)
-        return 1
+        print(f"nothing was measured: {error}", file=sys.stderr)
+        return 2
     if options.out:
         comparison.write(options.out)
     for result in comparison.ran:

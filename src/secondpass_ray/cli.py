@@ -166,9 +166,10 @@ def job(
             progress=progress,
             warn=warn,
         )
+    queries = result.done - result.counts[NOT_A_REQUEST]
     if not quiet:
-        info(summary(result.done, result.counts, time.monotonic() - started))
-    if message := not_reranked(result.done, result.counts):
+        info(summary(queries, result.counts, time.monotonic() - started))
+    if message := not_reranked(queries, result.counts):
         warn(message)
     errors = {
         f"not requests: {counted(result.counts[NOT_A_REQUEST], 'row')}": (

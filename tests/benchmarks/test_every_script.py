@@ -44,7 +44,7 @@ RUNS = {
         f"{ENGLISH} --splits 2 --relevant 2 --methods embedded lexical", "ends"
     ),
     "benchmarks/command_memory.py": Run("--queries 2 4", "ends"),
-    "benchmarks/diversity.py": Run("--data {data}/trec-dl19", "ends"),
+    "benchmarks/diversity.py": Run("--data {data}", "ends"),
     "benchmarks/drift.py": Run(
         f"{SETS} --sizes 20 --splits 2 --comparisons 2 --rounds 1 --cache {{scratch}}", "ends"
     ),
@@ -83,9 +83,9 @@ RUNS = {
     "benchmarks.serving": Run("--preset lexical --rounds 1", "ends"),
     "benchmarks/simulated.py": Run("--simulations 1 --resamples 19 --parts duplicates power"),
     "benchmarks/startup.py": Run("--runs 1", "ends"),
-    "benchmarks/strategies.py": Run("--data {data}/trec-dl19 --seeds 1", "ends"),
+    "benchmarks/strategies.py": Run("--data {data} --seeds 1", "ends"),
     "benchmarks/wall_time.py": Run("--rounds 1", "ends"),
-    "benchmarks/terms.py": Run("--set {data}/trec-dl19 --seeds 1 --queries 2", "ends"),
+    "benchmarks/terms.py": Run("--data {data} --set trec-dl19 --seeds 1 --queries 2", "ends"),
     "benchmarks.speed.caches": Run("--model {model} --out {scratch} --queries 1"),
     "benchmarks.speed.concurrency": Run(
         "--model {model} --out {scratch} --rounds 1 --candidates 2", "ends"
@@ -95,7 +95,7 @@ RUNS = {
     "benchmarks.speed.planning": Run("--draws 1 --queries 2"),
     "benchmarks.speed.render": Run("--folder {measured}"),
     "benchmarks.speed.run": Run(
-        "--quick --data {data}/trec-dl19 --model {model} --out {scratch}", "ends"
+        "--quick --collections {data}/trec-dl19 --model {model} --out {scratch}", "ends"
     ),
     "examples/demo.py": Run("'how do I join two lists?'", "ends"),
     "tools/size.py": Run(),

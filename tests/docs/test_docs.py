@@ -47,7 +47,9 @@ PLOTTED = "evaluation.md"
 
 
 @pages_with("python")
-def test_python_runs(page, monkeypatch):
+def test_python_runs(page, monkeypatch, folder):
+    example = ROOT / "src/secondpass_evaluation/data/example"
+    shutil.copytree(example, folder / "demo" / "suite")  # of `secondpass example demo`
     if page.name != PLOTTED:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
     run_blocks(blocks(page, "python"), page.name)

@@ -179,6 +179,12 @@ def service(monkeypatch):
 
 
 class TestService:
+    def test_an_infinite_score_is_refused(self, service):
+        passage = {**PASSAGES[0], "score": "inf"}
+        (response,) = service({"query": "pandas", "passages": [passage]})
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["loc"] == ["body", "passages", 0, "score"]
+
     def test_concurrent_requests(self, service):
         body = {"query": "What do red pandas eat?", "passages": PASSAGES}
         responses = service(*[body] * 20, {**body, "top_k": 1}, {**body, "passages": []})

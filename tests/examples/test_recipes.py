@@ -283,7 +283,8 @@ class TestQualityGate:
         path = tmp_path / "rerank.yaml"
         path.write_text(config)
         other = ["--config", str(path)] if config else ["--suite", str(tmp_path / "none")]
-        assert quality_gate.main(["--bar", "0", *other]) == 1
+        unread = not config or "flor" in config
+        assert quality_gate.main(["--bar", "0", *other]) == (2 if unread else 1)
         assert message in capsys.readouterr().err
 
     def test_the_workflow_runs_the_gate(self, monkeypatch, tmp_path, capsys):
@@ -307,6 +308,16 @@ def test_hits_become_candidates():
     assert len(ranking) == 3
     assert ranking.report.status == "ok"
     assert elasticsearch_hits.candidates({"hits": {"hits": []}}) == []
+    assert [elasticsearch_hits.number(score, 2) for score in (None, 1.005)] == ["none", "1.00"]
+
+
+@pytest.mark.parametrize("weight", ["-1", "nan", "inf"])
+def test_a_weight_of_news_that_is_none(weight, capsys):
+    import news
+
+    with pytest.raises(SystemExit, match="2"):
+        news.main(["--weight", weight])
+    assert "--weight: give a number from 0" in capsys.readouterr().err
 
 
 def test_the_handbook_is_a_suite():

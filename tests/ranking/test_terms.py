@@ -263,6 +263,13 @@ def test_missing_values(settings, values, term, message):
         assert 3 in issues[0].positions
 
 
+def test_a_misspelt_field_is_named_with_the_nearest_key():
+    rows = [(0.5, {"published": "2026-11-27"}), (0.4, {"published": "2025-01-01"})]
+    term = {"type": "recency", "field": "publishd", "half_life_days": 1, "weight": 1}
+    (issue,) = rank(rows, [term]).report.issues
+    assert issue.message.endswith("in 'publishd'; did you mean 'published'?")
+
+
 def test_several_terms_have_one_issue_about_missing_values():
     terms = [CLICKS, {"type": "recency", "field": "a|b", "half_life_days": 1, "weight": 1}]
     ranking = rank([(0.5, {"b": "2026-11-27"}), (0.4, NEW), (0.3, OLD | {"b": "x"})], terms)

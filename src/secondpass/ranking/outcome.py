@@ -19,6 +19,7 @@ from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.terms import Term, added, unit_scale, unit_scores
 from secondpass.ranking.trace import Trace
 from secondpass.settings import counted
+from secondpass.settings.messages import did_you_mean
 from secondpass.types import (
     Candidate,
     DegradedBy,
@@ -215,6 +216,7 @@ class Outcome:
         if total.missing:
             shares = ", ".join(
                 f"{len(indices):,} of {counted(len(scored), 'candidate')} in {field!r}"
+                + (_nearest_key(field, candidates) if len(indices) == len(scored) else "")
                 for field, indices in total.missing.items()
             )
             concerned = sorted({*chain.from_iterable(total.missing.values())})
@@ -377,3 +379,10 @@ def issue_about(
     """An issue with the ids of the candidates that it concerns."""
     ids = tuple(candidates[position].id for position in positions)
     return Issue(code, message, tuple(positions), ids, method)
+
+
+def _nearest_key(field: str, candidates: Sequence[Candidate]) -> str:
+    """``; did you mean 'x'?`` with the key of the metadata most like a field that none has."""
+    keys = {key for candidate in candidates for key in candidate.metadata if isinstance(key, str)}
+    hints = (did_you_mean(name, sorted(keys - {name})) for name in field.split("|"))
+    return next(filter(None, hints), "")

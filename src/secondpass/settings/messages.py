@@ -134,7 +134,7 @@ def suggestion(
     if not known:
         return ""
     page = f"; coming from another package: {COMING_FROM}" if leads_to_page else ""
-    listed = f"; known are: {', '.join(map(printable, sorted(known)))}{page}"
+    listed = f"; known are: {', '.join(map(printable, sorted({*known})))}{page}"
     return did_you_mean(word, known, least) or listed
 
 

@@ -111,3 +111,53 @@ def test_openvino_sends_no_usage_data(fresh_process):
 def test_ctrl_c_after_models_were_closed(fresh_process):
     """A plugin of OpenVINO that is destroyed must not leave a freed stack for signals."""
     assert (fresh_process.returncode, fresh_process.stdout) == (0, "False\ninterrupted\n")
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+from secondpass.concurrency.workers import in_threads
+from secondpass.scorers.runtimes.onnx_graph import GraphTensor, GraphWriter
+from secondpass.scorers.runtimes.runtime import open_runtime
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+graph = GraphWriter([GraphTensor("states", "float32", ("batch", "tokens", 32))])
+heads = graph.node("MatMul", "states", graph.node("Transpose", "states", perm=[0, 2, 1]))
+mixed = graph.node("MatMul", graph.node("Softmax", heads, axis=-1), "states")
+runtime = open_runtime(graph.model(mixed, ("batch", "tokens", 32)), "onnx", threads=8)
+random = np.random.default_rng(0)
+
+def run(shape):
+    states = random.random((*shape, 32), dtype=np.float32)
+    runtime.run({"states": states, "attention_mask": np.ones(shape, dtype=np.int64)})
+
+run((1, 8))
+before = resident()
+shapes = eval(sys.argv[1])
+for _ in in_threads(run, shapes, 8):
+    pass
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(
+    ("shapes", "most"),
+    [
+        ("[(1, 6000)]", 60),  # of 144 MB for the product alone
+        ("[(1, 600 + 200 * (n % 13)) for n in range(100)]", 250),  # without the arena, 540
+    ],
+    ids=["one long text", "eight threads"],
+)
+def test_onnxruntime_keeps_little_memory(shapes, most):
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, shapes],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert float(done.stdout) < most
