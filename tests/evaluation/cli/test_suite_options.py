@@ -62,7 +62,7 @@ def test_python_takes_folders_and_indexes_too(asked, docs, tmp_path):
         load_suite(asked, corpus=corpus) for corpus in (docs, words, str(words), index.corpus)
     )
     assert all(each == suite for each in same)
-    text = "Owls\n# Owls\n\nThe owl hunts mice at night."
+    text = "Owls\nThe owl hunts mice at night."
     owl = Candidate(text, "owl.md#1", metadata={"path": "owl.md", "passage": 1})
     assert owl in suite.corpus
     scorer = ByTable()
