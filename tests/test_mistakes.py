@@ -179,6 +179,11 @@ CALLS = [
     (lambda: Reranker("lexical", fallback=[{"preset": "default"}]), METHOD_OF_PRESET),
     (lambda: Reranker({"type": "cascade", "stages": ["default"]}), METHOD_OF_PRESET),
     (
+        lambda: Reranker.from_preset("cheap", method={"llm": {"model": "m"}}),
+        "method.llm: unknown key; it is a setting of stage 2, 'graded': write all stages, "
+        "method={'stages': [{'type': 'embedded', 'depth': 50}, {'type': 'graded', 'depth': 10, ",
+    ),
+    (
         lambda: Reranker(preset="embedded"),
         "Reranker: preset: unknown key; use Reranker.from_preset('embedded')",
     ),

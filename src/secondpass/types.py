@@ -82,9 +82,9 @@ def plain_id(identifier: Any) -> Any:
         reraise_exit(error)
     try:
         return identifier if identifier == identifier else None  # noqa: PLR0124
-    except BaseException as error:  # pandas.NA says so, and arrays
+    except BaseException as error:  # of arrays, and of pandas.NA, which is no id
         reraise_exit(error)
-        return None
+        return None if type(identifier).__name__ == "NAType" else identifier
 
 
 def record_id(identifier: object) -> str | int | None:

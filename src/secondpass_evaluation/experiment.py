@@ -27,7 +27,7 @@ from secondpass_evaluation.judging.inference import (
 )
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.rerankers import NamedReranker, Spec, create_rerankers
 from secondpass_evaluation.reranking import measure_reranker
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, difference, fewest_queries, holm
@@ -58,7 +58,8 @@ def compare(
     A system that cannot run is listed in the result with the reason. A reranker all of whose
     rankings are ``unchanged`` is not measured, since its figures would be those of its first stage.
     Any other ranking that fails counts as the reranker returns it (under ``strict`` as it would
-    without), and the result counts the failures.
+    without), and the result counts the failures. ``top_k`` of a reranker is not applied, so that
+    its lists are as long as those of the searches.
 
     Args:
         rerankers: by name; or without names, which are then taken from presets and paths. A
@@ -109,6 +110,10 @@ def compare(
     )
     _check_measures(measures, suite)
     created, missing = create_rerankers(rerankers)
+    cut = [name for name, (reranker, _) in created.items() if reranker.top_k is not None]
+    for name in cut:  # it would be measured on shorter lists than the first stages
+        reranker, owned = created[name]
+        created[name] = NamedReranker(reranker.changed(top_k=None), owned)
     if not created and not missing:
         reason = "no reranker was given (on the command line: --preset or --config)"
         missing = {"rerank": reason}
@@ -171,12 +176,22 @@ def compare(
             "versions": versions(),
             "machine": machine(),
         },
-        (*suite.notes, *repetition_notes(suite.queries), *notes),
+        (*suite.notes, *repetition_notes(suite.queries), *notes, *_top_k_notes(cut)),
         suite.judged_by,
     )
     own = baseline is None and len(behinds) > 1
     comparison = replace(comparison, results=_with_differences(comparison, seed, own=own))
     return replace(comparison, corrected=corrected_results(comparison))
+
+
+def _top_k_notes(names: Sequence[str]) -> list[str]:
+    """That ``top_k`` of these rerankers has no effect."""
+    if not names:
+        return []
+    return [
+        f"top_k of {', '.join(names)} is not applied: all systems are measured on lists of the "
+        "same length"
+    ]
 
 
 def _check_measures(measures: Sequence[str], suite: Suite) -> None:

@@ -24,14 +24,15 @@ def check_installed(needed_for: str) -> None:
     require(_PACKAGES, "ray", needed_for)
 
 
-def __getattr__(name: str) -> Any:
-    """A public name. The command imports only what a subcommand needs."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    check_installed(f"{__name__}.{name}")
-    module = "datasets" if name == "rerank_dataset" else "serving"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+if not TYPE_CHECKING:  # or type checkers would accept any name
 
+    def __getattr__(name: str) -> Any:
+        """A public name. The command imports only what a subcommand needs."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        check_installed(f"{__name__}.{name}")
+        module = "datasets" if name == "rerank_dataset" else "serving"
+        return getattr(import_module(f"{__name__}.{module}"), name)
 
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__

@@ -27,16 +27,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """A public name. The command imports only what a subcommand needs."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "create_app":
-        http.check_installed()
-    if _MODULES[name] == "mcp.tools":
-        mcp.check_installed()
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:  # or type checkers would accept any name
 
+    def __getattr__(name: str) -> Any:
+        """A public name. The command imports only what a subcommand needs."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "create_app":
+            http.check_installed()
+        if _MODULES[name] == "mcp.tools":
+            mcp.check_installed()
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__

@@ -10,9 +10,9 @@ from secondpass.settings.loading import states_depth
 
 LOCAL = {
     *("accurate_local", "accurate_multilingual", "cross_encoder_hybrid", "default", "embedded"),
-    *("fast", "lexical", "multilingual", "multilingual_hub"),
+    *("lexical", "multilingual", "multilingual_hub"),
 }
-"""Presets of which no method asks a service."""
+"""Presets without a deadline, of which no method asks a service."""
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -25,6 +25,23 @@ def test_presets(name, monkeypatch):
 def test_local_presets_are_those_that_ask_no_service():
     assert not any(asks_service(load(preset(name)).method) for name in ("lexical", "embedded"))
     assert Reranker.from_config(scoring_all({"method": "lexical"})).depth is None
+
+
+@pytest.mark.parametrize(
+    "timed", [{"limits": {"deadline": 1}}, {"limits": {"target": 1}}, {"strict": True}]
+)
+def test_a_depth_that_was_chosen_for_a_time_stays(timed):
+    config = {"method": "lexical", "depth": 9, **timed}
+    assert scoring_all(config) == config
+
+
+def test_a_scorer_that_is_not_built_in_may_ask_a_service():
+    assert asks_service(Reranker(Own()).method)
+
+
+class Own:
+    def score_pairs(self, query, documents):
+        return [0.0] * len(documents)
 
 
 def test_a_wrong_configuration_is_as_it_was():

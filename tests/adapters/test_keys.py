@@ -123,22 +123,22 @@ def test_the_code_of_the_hint(adapter, model):
 
 @pytest.mark.parametrize("setting", ["token", "token_env"])
 @pytest.mark.parametrize("type", ["cross_encoder", "late_interaction"])
-@pytest.mark.parametrize("model", ["rerank-v3.5", "own-model", "gpt-4o"])
-def test_a_token_beside_a_name_without_owner(hub, setting, type, model):
+@pytest.mark.parametrize("model", ["rerank-v3.5", "cohere/rerank-v3.5", "gpt-4o"])
+def test_a_token_beside_the_name_of_an_apis_model(hub, setting, type, model):
     key = {"token": KEY} if setting == "token" else {"token_env": "THE_KEY"}
     with pytest.raises(ConfigurationError) as caught:
         Reranker({"type": type, "model": model, **key}).warm_up()
     message = str(caught.value)
-    assert f"method.model: '{model}' is no folder, and no name of a model on the hub" in message
+    assert f"method.model: '{model}' is the name of an API's model, so the token is not" in message
     assert KEY not in message
     assert hub.sent == []
     (code,) = re.findall(r"use (\{.*\}); for a token", message)
     code = code.replace("'api': …", "'api': 'cohere'").replace("…", "'k'")
-    assert model in Reranker(eval(code)).method.name
+    assert model.rpartition("/")[2] in Reranker(eval(code)).method.name
 
 
-def test_a_token_of_haystack_beside_a_name_without_owner(hub):
-    with pytest.raises(ConfigurationError, match=r"no name of a model on the hub.*'cohere'"):
+def test_a_token_of_haystack_beside_the_name_of_an_apis_model(hub):
+    with pytest.raises(ConfigurationError, match=r"the name of an API's model.*'cohere'"):
         of_haystack_with_token(model="rerank-v3.5", api_key=None)
     assert hub.sent == []
 

@@ -234,6 +234,17 @@ def test_a_scorer_that_becomes_slow_is_called_for_less():
     assert all(ranking.scored >= 3 for ranking in slow[5:])
 
 
+def test_after_calls_that_hung_a_fast_one_is_known_as_such():
+    hangs = False
+    simulation = Simulation(lambda pairs: 0.001 * pairs + 10 * hangs, 6)
+    simulation.run([Ranking(30 * number, 100, 0.2) for number in range(5)])
+    hangs = True
+    simulation.run([Ranking(1000 + 30 * number, 100, 0.2) for number in range(8)])
+    hangs = False
+    _, *after = simulation.run([Ranking(2000 + 30 * number, 100, 0.2) for number in range(3)])
+    assert all(ranking.is_whole for ranking in after)
+
+
 def test_one_call_that_hangs_costs_later_ones_little():
     hangs = False
     simulation = Simulation(lambda pairs: 0.01 * pairs + 10 * hangs, 6)

@@ -146,8 +146,8 @@ def test_computed_as_measured(blend, depth):
 
 @pytest.mark.parametrize(
     ("pointwise", "settings"),
-    [(False, {}), (True, {"depth": 10}), (True, {"top_k": 5}), (True, {"floor": 9.0})],
-    ids=["scores of lists", "no smaller depth", "top_k", "floor"],
+    [(False, {}), (True, {"depth": 10}), (True, {"floor": 9.0})],
+    ids=["scores of lists", "no smaller depth", "floor"],
 )
 def test_nothing_is_said_where_it_cannot_be_computed(pointwise, settings):
     assert result(ByGrade(pointwise=pointwise), **settings).depths == {}

@@ -39,7 +39,7 @@ def test_model_that_cannot_be_loaded(error, reason) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "kept"), [({"floor": 1.5}, 2), ({"top_k": 1}, 1), ({"floor": 9.0}, 0)]
+    ("settings", "kept"), [({"floor": 1.5}, 2), ({"top_k": 1}, 4), ({"floor": 9.0}, 0)]
 )
 def test_documents_left_out(settings, kept) -> None:
     found = compare(
@@ -47,6 +47,7 @@ def test_documents_left_out(settings, kept) -> None:
     )
     result = found["lexical+x"]
     assert {len(documents) for documents in result.run.values()} == {kept}
+    assert ("top_k of x is not applied" in " ".join(found.notes)) == ("top_k" in settings)
     assert result.evaluation == evaluate(result.run, SUITE.qrels)
     assert set(result.evaluation.per_query["RR"]) == set(SUITE.queries)
 

@@ -68,8 +68,8 @@ def test_what_a_stage_leaves_alone_stays_so_unless_another_one_scores_it():
     assert judgement.beyond == {0, 1}
     # What another stage failed to judge was not left alone.
     failing = Judging(MethodError("it is shut", "shut"))
-    judgement, _ = judge(cascade((failing, None), (alone, None)), ["a"])
-    assert (judgement.beyond, judgement.unjudged) == (frozenset(), {0})
+    with pytest.raises(MethodError, match="it is shut"):
+        judge(cascade((failing, None), (alone, None)), ["a"])
 
 
 # ---------------------------------------------------------------------- errors
@@ -166,6 +166,16 @@ def test_order_is_kept_if_no_stage_scores(other, first):
     assert (ranking.order, ranking.report.status) == ((0, 1, 2), "unchanged")
     assert {item.status for item in ranking} == {"unjudged"}
     assert "hard" in {issue.code for issue in ranking.report.issues}
+
+
+def test_an_error_counts_although_another_stage_had_nothing_to_do():
+    """One candidate is not judged by a model that orders."""
+    stages = [
+        (Judging(MethodError("down", "model_not_loaded")), 1),
+        (Graded(Model(), judge_single=False), 1),
+    ]
+    ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", ["3"])
+    assert [issue.code for issue in ranking.report.issues] == ["model_not_loaded"]
 
 
 def test_span_and_spread_of_the_last_stage_that_has_one():

@@ -227,6 +227,7 @@ if TYPE_CHECKING:  # names that only an error knows are wrong for type checkers,
     preset.rank(QUERY, TEXTS)  # type: ignore[attr-defined]
     _ = ranking.results, ranking[0].doc_id  # type: ignore[attr-defined]
     _ = ranking[0]["text"]  # type: ignore[index]
+    from secondpass.extend import Embedded  # type: ignore[attr-defined]  # noqa: F401
 
 
 async def calls() -> tuple[Ranking, list[bool]]:

@@ -66,7 +66,11 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
 
 
 def asks_service(method: Method) -> bool:
-    """Whether a method asks a service, or does not state its services."""
+    """Whether a method asks a service, or may do so: one that is not built in, and does not say."""
+    if parts := getattr(method, "methods", None):
+        return any(map(asks_service, parts))
+    if isinstance(method, ScorerMethod):
+        return type(method.scorer).__module__.partition(".")[0] != "secondpass"
     return any(True for _ in services([method]))
 
 

@@ -23,8 +23,8 @@ class WarmUp:
             return
         limits = reranker.limits
         seconds = [limits.deadline, limits.target, *(it.get("deadline") for it in options)]
-        if all(it is None for it in seconds):
-            return
+        if reranker.when is not None or all(it is None for it in seconds):
+            return  # no query may need the models, or none is in a hurry
         self._reranker = None
         with suppress(Exception):
             reranker.changed(log_level="debug").warm_up()

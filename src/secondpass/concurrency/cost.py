@@ -40,6 +40,7 @@ class Cost:
         self._firsts = firsts
         self._has_constant = has_constant
         self._worth = 0.0  # of the constant, in pairs
+        self._raised = 1.0  # by calls that were cut off, since one ended
         self._forget()
 
     def _forget(self) -> None:
@@ -68,6 +69,10 @@ class Cost:
         """Count a call that has ended; no effect without pairs, or if it took no time."""
         if not pairs or seconds <= 0:
             return
+        if self._raised > 1:
+            if seconds * _OUTLIER < self.seconds(pairs):  # what delayed those calls is over
+                self._multiply(1 / self._raised)
+            self._raised = 1.0
         shortest = longest = self.seconds(pairs)  # that such a call took before
         if self._has_constant:  # it is not known if all calls had other lengths
             shortest, longest = min(shortest, self.mean), max(longest, self.mean)
@@ -92,6 +97,7 @@ class Cost:
         points: calls that are all cut off at the same time, whatever their length, look like calls
         of constant time. All times are raised instead, by half of what is missing (on a logarithmic
         scale), because this call may have been an exception. So calls shrink until one is in time.
+        If that one is much faster than expected, the times are those of before again.
         """
         if not pairs or seconds <= 0:
             return
@@ -99,6 +105,11 @@ class Cost:
             self.learn(pairs, 2 * seconds)
             return
         factor = min(_MOST_RAISED, math.sqrt(max(1.0, 2 * seconds / self.seconds(pairs))))
+        self._raised *= factor
+        self._multiply(factor)
+
+    def _multiply(self, factor: float) -> None:
+        """Multiply all times."""
         self._seconds *= factor
         self.mean *= factor
         self.rate *= factor

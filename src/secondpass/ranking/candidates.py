@@ -419,17 +419,18 @@ def keep_best_of_each_id(
 
     Of the candidates that share an id, the one with the highest of these scores is kept, at the
     place of the first of them; of equal scores, the first. A missing score is lower than any.
-    Candidates without an id are all kept. Ids are compared by ``str()``: 3 and "3" are the same.
+    Candidates without an id are all kept. 3 and "3" are the same id.
     """
     lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []
     duplicates: list[int] = []
-    slots: dict[str, int] = {}
+    slots: dict[object, int] = {}
     for position, candidate in enumerate(candidates):
         try:
-            key = comparable_id(candidate.id)
+            identifier: Any = candidate.id  # another object than a string or number is its own key
+            key = str(identifier) if isinstance(identifier, str | int) else identifier
             slot = None if key is None else slots.setdefault(key, len(kept))
-        except BaseException as error:  # a foreign __str__ may raise anything
+        except BaseException as error:  # it is not hashable, or a foreign __hash__ raised
             reraise_exit(error)
             slot = None
         if slot is None or slot == len(kept):

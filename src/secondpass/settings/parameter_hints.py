@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import registry
+from secondpass.settings.keys import with_hidden_keys
 from secondpass.settings.messages import COMING_FROM, UNKNOWN_KEY, did_you_mean, suggestion
 from secondpass.settings.name_hints import (
     ANY_LLM,
@@ -367,7 +368,8 @@ def key_hint(
         similar = similar or did_you_mean(_IN_SETTINGS.get(name, ""), known)
         return similar or suggestion(name, known)
     of_hub = _of_hub(name, known, settings)
-    if there := of_hub or _within(name, inside, known) or _beside(name, beside):
+    there = of_hub or _of_stage(name, settings) or _within(name, inside, known)
+    if there := there or _beside(name, beside):
         return there
     what = configured(name, parameters_of(whole), kind and {"type": kind, **settings})
     if isinstance(what, str):
@@ -376,6 +378,20 @@ def key_hint(
         return suggestion(name, known, leads_to_page=True)
     (key, value), *_ = what.items()
     return f"; it is a setting {_elsewhere(key, value, kind)}"
+
+
+def _of_stage(name: str, settings: Mapping[str, Any]) -> str:
+    """``; …`` for a setting that a stage of a cascade has, and the cascade has not; else empty."""
+    stages = settings.get("stages")
+    if not isinstance(stages, list | tuple):
+        return ""
+    for number, stage in enumerate(stages, 1):
+        if not isinstance(stage, Mapping) or place_of(stage, name) != f"method.{name}":
+            continue
+        all_stages = [*stages[: number - 1], {**stage, name: OPEN}, *stages[number:]]
+        own = f"; it is a setting of stage {number}, {stage['type']!r}: write all stages, "
+        return f"{own}method={in_words(with_hidden_keys({'stages': all_stages}))}"
+    return ""
 
 
 def _of_hub(name: str, known: Collection[str], settings: Mapping[str, Any]) -> str:

@@ -117,7 +117,7 @@ class Cascade:
             call_if_present(inner(method), member)
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of the stages, in turn; raises the error of the first if all stages fail."""
+        """The effects of the stages, in turn; the first error if no stage judged anything."""
         indices_of_all = range(len(task.texts))
         widest = self.stages[0].depth
         tail = indices_of_all[widest:] if widest is not None else ()
@@ -140,8 +140,8 @@ class Cascade:
                 scored = any(score is not None for score in judgement.scores)
                 if scored and number < len(self.stages):
                     yield from task.call.interim(task, state.judgement)
-        if len(errors) == len(self.stages):
-            raise errors[0]
+        if errors and not (state.scores or state.kept):
+            raise errors[0]  # another stage may have had nothing to do, as with one candidate
         return state.judgement()
 
     def parts(self, task: Task) -> list[tuple[Method, Task]]:

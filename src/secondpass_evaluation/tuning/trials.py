@@ -157,7 +157,8 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     try:
         for depth in attempt.runs or (None,):  # None: the configuration itself is tried
             name = attempt.name if depth is None else f"{attempt.name}@{depth}"
-            reranker = load(attempt.config) if depth is None else bare(attempt.config, depth)
+            reranker = bare(attempt.config, depth) if depth is not None else load(attempt.config)
+            reranker = reranker.changed(top_k=None)
             try:
                 _warm(reranker)
                 rankings = observed.rankings(name, reranker)
@@ -224,7 +225,7 @@ def _add_variants(
         share = min(depth, longest) / min(run_depth, longest)
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
         price = None if cost is None else cost * share
-        top_k = min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k
+        top_k = depth if own.tail == "drop" else None  # one of its own would only cut the lists
         for blend in blends:
             run = replayed_run(
                 rankings,

@@ -77,7 +77,7 @@ def note_depths(rerankers: Mapping[str, Reranker], most: int) -> None:
         if depth is not None and depth < most:
             info(
                 f"{name}: the first {counted(depth, 'document')} of a request are scored; "
-                f"--set depth={most}, or `depth` in its file, changes that"
+                f"`depth` in its file changes that, or --set depth={most} for all models"
             )
 
 

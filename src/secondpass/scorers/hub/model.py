@@ -274,20 +274,23 @@ _TOKEN_OF_HUB = "hf_"
 def _check_owner(scorer: Any) -> None:
     """Check that a key that may be that of an API is not sent to the hub.
 
-    It may be one if the model has no owner, as models of the hub have: ``rerank-v3.5``.
+    It may be one if the model is that of a rerank API or a language model by its name, such as
+    ``rerank-v3.5``, and the key is not known to be a token of the hub.
     """
     names, key = variables(scorer.token_env), _TOKEN_OF_HUB
     if scorer.token is not None:
         names = variables(scorer.token.variable)
         key = scorer.token.reveal() if not names else key
-    is_for_hub = _VARIABLES_OF_HUB.issuperset(names) and key.startswith(_TOKEN_OF_HUB)
-    if is_for_hub or "/" in scorer.model or Path(scorer.model).exists():
+    if not (names or scorer.token) or Path(scorer.model).exists():
         return
-    from secondpass.settings.name_hints import of_key  # for errors only
+    if _VARIABLES_OF_HUB.issuperset(names) and key.startswith(_TOKEN_OF_HUB):
+        return
+    from secondpass.settings.name_hints import language_model, of_key, rerank_api
 
-    message = f"{scorer.model!r} is no folder, and no name of a model on the hub, owner/name"
-    message += f", so the token is not sent there; {of_key(scorer.model)}"
-    raise ConfigurationError([Problem(("model",), message)])
+    if rerank_api(scorer.model) is None and language_model(scorer.model) is None:
+        return
+    message = f"{scorer.model!r} is the name of an API's model, so the token is not sent to the hub"
+    raise ConfigurationError([Problem(("model",), f"{message}; {of_key(scorer.model)}")])
 
 
 def source_of(scorer: Any) -> HubModel:

@@ -31,8 +31,9 @@ INSTEAD = {
     **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
     "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit tokens use "
     "max_tokens=",
-    "calibration_factor": "write {'probabilities': {'slope': …, 'intercept': 0}} and leave out "
-    "scale_score=; rerank_probability in meta is the probability",
+    "calibration_factor": "leave it out if it is 1.0, the default, which has no effect; otherwise "
+    "write {'probabilities': {'slope': …, 'intercept': 0}} and leave out scale_score=; then "
+    "rerank_probability in meta is the probability, and score_threshold is compared with logits",
     **dict.fromkeys(("parallel", "retry_status_codes", "use_grpc"), NO_EQUIVALENT),
 }
 """Parameter of Haystack's own rankers -> what to do instead."""
