@@ -146,7 +146,7 @@ class Case:
     def _is_free(self) -> bool:
         turns = turns_of(inner(self.reranker.method))
         running = any(not turn.is_stopped for turn in turns._running)
-        slots = self.reranker._gate.slots
+        slots = self.reranker._gate
         return not (
             running or turns._waiting or turns.admission.present or slots._holders or slots._waiting
         )
