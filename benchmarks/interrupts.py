@@ -111,7 +111,9 @@ class Case:
     def _begin(self) -> None:
         self.reranker = Reranker(self._method(), log_level="debug")
         self._others = ThreadPoolExecutor(1)
-        self._rank_elsewhere()
+        ranking = self._rank_elsewhere()
+        if ranking.report.status != "ok":
+            sys.exit(f"{self.name}: without an interrupt the ranking is {ranking.report.status}")
         self._seconds = min(self._timed() for _ in range(20))
 
     def _timed(self) -> float:
