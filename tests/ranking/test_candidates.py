@@ -251,7 +251,7 @@ def test_a_key_beside_and_inside_metadata():
 
 @pytest.mark.parametrize(
     ("row", "hint"),
-    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
+    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title\]")],
 )
 def test_rows_without_text(row, hint):
     with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):

@@ -65,6 +65,7 @@ _OPTIONS_INSTEAD: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("--depth", "--rerank-depth"), ("--rerank-top-n",)),
     **dict.fromkeys(("--metric", "--metrics"), ("--measure",)),
     **dict.fromkeys(("--chunk", "--chunk-size", "--chunk-length"), ("--passage-size",)),
+    **dict.fromkeys(("--top-k", "-k"), ("--measure",)),  # `--measure nDCG@5`: of 5 results
     "--target": ("--keep",),
     "--batch": ("--concurrency",),
     **dict.fromkeys(("--reranker", "--model", "--rerank"), ("--rerank-model", "--try")),

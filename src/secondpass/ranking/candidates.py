@@ -267,6 +267,8 @@ def _no_text_message(mapping: Mapping[str, Any]) -> str:
     keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
     similar = next((key for key in _OTHER_TEXT_KEYS if isinstance(mapping.get(key), str)), None)
     similar = similar or next(_nested_texts(mapping), None)
+    if similar is None and isinstance(mapping.get("title"), str):
+        similar = "title"
     example = f"[{similar}]" if similar else "[title, body]"
     hint = f"set render.fields to show other fields, such as {example}"
     misspelt = next(filter(_is_like_text, mapping), None)

@@ -96,6 +96,8 @@ def log_issues(rankings: Iterable[Ranking], level: str) -> None:
             summary = "; ".join(_described(issue, total) for issue in issues)
             cause = "; ".join([report.status_text, *(f"{it.code}: {it.message}" for it in issues)])
             message = "reranking is %s: %s", report.status_text, summary
+            if report.status == "ok":
+                message = "reranking: %s", summary
             log("debug" if recovered else level, *message, cause=cause)
 
 
