@@ -264,7 +264,7 @@ def test_the_first_change_of_contributors_can_be_made():
 
 
 BENCHMARK = r"python (?:-m )?(benchmarks[./][\w./]+)([^`]*)`"
-SHARED_OPTIONS = ["benchmarks/observed.py", "benchmarks/speed/results.py"]
+SHARED_OPTIONS = ["benchmarks/observed.py", "benchmarks/quality.py", "benchmarks/speed/results.py"]
 
 
 def test_every_benchmark_that_the_docs_run_has_these_options():

@@ -125,5 +125,5 @@ def test_files_that_differ_are_named(tmp_path, old, new, name):
     if name is None:
         check_differences(draft, folder)
         return
-    with pytest.raises(InputError, match=f"{name}: exists with other content; .* --force"):
+    with pytest.raises(InputError, match=f"{name}: exists with other content; .* force=True"):
         check_differences(draft, folder)

@@ -79,7 +79,7 @@ def test_the_tokenizer_of_another_model_is_not_replaced(model, tmp_path):
     into, name = tmp_path / "new", "tokenizer_config.json"
     export(str(model), into=into, pairs=PAIRS)
     edit(into, name, own=True)
-    message = r"tokenizer_config\.json: exists with other content; it is replaced with --force"
+    message = r"tokenizer_config\.json: exists with other content; it is replaced with force=True"
     with pytest.raises(InputError, match=message):
         export(str(model), into=into, backend="openvino", pairs=PAIRS)
     assert json.loads((into / name).read_text())["own"]
@@ -92,7 +92,7 @@ def test_an_existing_file_is_replaced_only_by_force(model):
     export(str(model), pairs=PAIRS)
     (model / "onnx/model.onnx").write_bytes(b"old")
     (model / "onnx/model.onnx_data").write_bytes(b"old")
-    with pytest.raises(InputError, match=r"model\.onnx: exists; it is replaced with --force"):
+    with pytest.raises(InputError, match=r"model\.onnx: exists; it is replaced with force=True"):
         export(str(model), pairs=PAIRS)
     assert (model / "onnx/model.onnx").read_bytes() == b"old"
     export(str(model), pairs=PAIRS, force=True)

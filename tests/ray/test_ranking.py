@@ -101,7 +101,7 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
     [
         (b"{", "is not JSON"),
         (b'{"query": "\xff"}', "is not UTF-8"),
-        (b"{}", "needs a 'query': a string, not None"),
+        (b"{}", "needs a 'query': a string; the line has no key"),
         (b'{"query": "q", "candidates": [], "top_k": 0}', "top_k: must be 1 or more"),
         (b'{"query":' + b"[" * 9999 + b"]" * 9999 + b"}", "nested too deeply"),
     ],

@@ -281,3 +281,18 @@ def test_odd_bodies():
     # Taking such a list apart goes as deep as it is, so it is done by hand.
     while nested:
         nested = nested.pop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "None of the following variables are set: ('OPENAI_API_KEY',)",
+        "Missing credentials. Pass an `api_key`, or set the OPENAI_API_KEY environment variable.",
+    ],
+)
+def test_the_variable_of_a_key_that_is_not_set_is_named(monkeypatch, text):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    message = "the model raised ValueError; it names the variable OPENAI_API_KEY, which is not set"
+    assert str(to_llm_error(ValueError(f"{text} sk-SECRET_API_KEYS"))) == message
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert str(to_llm_error(ValueError(text))) == "the model raised ValueError"

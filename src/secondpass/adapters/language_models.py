@@ -27,7 +27,6 @@ class FrameworkLLM:
     """
 
     default_timeout: ClassVar[float] = 60.0
-    own_code = True  # the object is the caller's, who is to see what it raises
 
     def __init__(self, timeout: float = default_timeout) -> None:
         self.timeout = timeout

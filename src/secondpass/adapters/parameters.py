@@ -264,20 +264,24 @@ def _of_several(message: str) -> str:
     return message.replace(_UNKNOWN, f"{_UNKNOWN}s", 1)
 
 
+_FIRST_ARGUMENT = ", as the first argument ('reranker:' in a saved one)"
+"""Where the configuration stands."""
+
+
 def _written(instead: str | parameter_hints.Config) -> str:
     if isinstance(instead, str):
         return instead
     if "method" in instead:
         instead = {**instead, "method": name_hints.complete(instead["method"])}
-    return f"write {name_hints.in_words(instead)}"
+    return f"write {name_hints.in_words(instead)}{_FIRST_ARGUMENT}"
 
 
 def _as_setting(name: str) -> str:
     """``; …`` where a configuration has a setting of this name; empty if none has."""
     if name in model_of(Reranker).model_fields:
-        return f"; it is a setting of the configuration: {{{name!r}: …}}"
+        return f"; it is a setting of the configuration: {{{name!r}: …}}{_FIRST_ARGUMENT}"
     if (config := parameter_hints.of_methods(name)) is not None:
-        return f"; it is a setting of the method: {name_hints.in_words(config)}"
+        return f"; it is a setting of the method: {name_hints.in_words(config)}{_FIRST_ARGUMENT}"
     return ""
 
 

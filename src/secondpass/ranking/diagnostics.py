@@ -95,10 +95,9 @@ def log_issues(rankings: Iterable[Ranking], level: str) -> None:
             total = len(ranking) + sum(map(len, report.left_out.values()))
             summary = "; ".join(_described(issue, total) for issue in issues)
             cause = "; ".join([report.status_text, *(f"{it.code}: {it.message}" for it in issues)])
-            message = "reranking is %s: %s", report.status_text, summary
-            if report.status == "ok":
-                message = "reranking: %s", summary
-            log("debug" if recovered else level, *message, cause=cause)
+            is_ok = report.status == "ok"
+            how = "reranking" if is_ok else f"reranking is {report.status_text}"
+            log("debug" if recovered else level, "%s: %s", how, summary, cause=cause)
 
 
 def _described(issue: Issue, total: int) -> str:

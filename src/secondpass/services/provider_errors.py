@@ -8,6 +8,7 @@ what :mod:`secondpass.services.diagnosis` allows are passed on.
 from __future__ import annotations
 
 import math
+import os
 import re
 import socket
 import ssl
@@ -303,9 +304,29 @@ def to_llm_error(error: Exception) -> LLMError:
         return response.error()
     converted = transport_error(error)
     if converted.code == "bad_response":
-        message = f"the model raised {type(error).__name__}{explanation(error)}"
+        message = f"the model raised {type(error).__name__}"
+        message += unset_key(error) or explanation(error)
         return LLMError(message, "llm_raised")
     return converted
+
+
+_LONGEST_TEXT = 10_000
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
+
+
+def unset_key(error: BaseException) -> str:
+    """``; …`` if an exception names the variable of a key that is not set; else empty.
+
+    Nothing else of its text is shown, because that may hold a key or a passage.
+    """
+    for link in causes(error):
+        try:
+            names = _KEY_VARIABLE.findall(str(link)[:_LONGEST_TEXT])
+        except Exception:  # a foreign __str__ may raise anything
+            continue
+        if name := next((name for name in names if not os.environ.get(name)), None):
+            return f"; it names the variable {name}, which is not set"
+    return ""
 
 
 def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
