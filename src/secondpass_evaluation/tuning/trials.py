@@ -157,8 +157,10 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     try:
         for depth in attempt.runs or (None,):  # None: the configuration itself is tried
             name = attempt.name if depth is None else f"{attempt.name}@{depth}"
-            reranker = bare(attempt.config, depth) if depth is not None else load(attempt.config)
-            reranker = reranker.changed(top_k=None)
+            if depth is None:
+                reranker = load(attempt.config).changed(top_k=None)
+            else:
+                reranker = bare(attempt.config, depth)
             try:
                 _warm(reranker)
                 rankings = observed.rankings(name, reranker)

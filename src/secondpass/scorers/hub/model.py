@@ -261,7 +261,7 @@ def check_token(scorer: Any) -> None:
     """Check that a scorer names one source of its hub token."""
     if scorer.token is not None and scorer.token_env is not None:
         raise ConfigurationError("token, token_env: give one of them")
-    _check_owner(scorer)
+    _check_is_hub_token(scorer)
     if "token" in (scorer.model_kwargs or {}):
         raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
 
@@ -271,7 +271,7 @@ _TOKEN_OF_HUB = "hf_"
 """How tokens of the hub begin."""
 
 
-def _check_owner(scorer: Any) -> None:
+def _check_is_hub_token(scorer: Any) -> None:
     """Check that a key that may be that of an API is not sent to the hub.
 
     It may be one if the model is that of a rerank API or a language model by its name, such as
