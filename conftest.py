@@ -110,13 +110,11 @@ def patient_files():
 
     Tests of these limits set their own.
     """
-    from secondpass.monitoring import ranking_days
     from secondpass.storage import files
     from secondpass.storage import store as storing
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storing, "_MAX_WAIT", 60.0)
-        patch.setattr(ranking_days, "_LOCK_WITHIN", 60.0)
         patch.setattr(files, "_FORK_WITHIN", 60.0)
         patch.setattr(files, "_OPEN_WITHIN", 60.0)
         yield

@@ -84,14 +84,14 @@ cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail 
   write
 cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens total_record
   use_record
-cli.options: AsJson DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
+cli.options: AsJson DryRun Explain Instruction Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  monitored new_folder note_new_stores overridden parse_order with_depth
+  new_folder note_new_stores overridden parse_order with_depth
 cli.progress: progress_bars
 cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_below
   report_unexplained
 cli.rerank_input: read_context
-cli.tables: FittedTable plain_table
+cli.tables: FittedTable
 cli.warming: WarmUp
 concurrency.lazy: Lazy public_names require
 concurrency.processor: limit_cpus usable_cpus
@@ -108,7 +108,6 @@ formats.requests: InputRequest UnknownKeys parse_request ranking_record request_
 formats.totals: count not_reranked summary tokens_and_cost
 formats.trec_requests: CorpusFile read_run_requests
 markup: block clean excerpt paragraph table
-monitoring: Repeats Sketch design_effect is_day
 prompts.template: Prompting
 questions: LLM
 ranking.blending: Blend with_weight

@@ -415,12 +415,6 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "`secondpass_evaluation`: suites, measures, comparisons and reports.",
         ("secondpass_evaluation",),
     ),
-    "api/monitoring.md": (
-        "Monitoring",
-        "`secondpass.monitoring`: sketches of rankings by day. `secondpass_evaluation.drift` "
-        "compares them.",
-        ("secondpass.monitoring",),
-    ),
     "api/server.md": (
         "Serving",
         "`secondpass_server`: the application of `secondpass serve` and the tools of `secondpass "

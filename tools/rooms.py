@@ -45,7 +45,6 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("formats",),
     ("adapters",),
-    ("monitoring",),
     ("extend",),
     ("cli",),
 )

@@ -28,7 +28,6 @@ PUBLIC = (
     "secondpass.adapters",
     "secondpass.config",
     "secondpass.extend",
-    "secondpass.monitoring",
     "secondpass_evaluation",
     "secondpass_ray",
     "secondpass_server",

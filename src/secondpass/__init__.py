@@ -76,9 +76,8 @@ if TYPE_CHECKING:
     from secondpass import adapters as adapters
     from secondpass import config as config
     from secondpass import extend as extend
-    from secondpass import monitoring as monitoring
 else:  # or type checkers would accept any name
-    _MODULES = ("adapters", "config", "extend", "monitoring")
+    _MODULES = ("adapters", "config", "extend")
 
     def __getattr__(name: str) -> Any:
         """A public module, which is imported when it is first used."""

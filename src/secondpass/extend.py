@@ -1,7 +1,7 @@
 """For your own code: what a scorer, method, language model or provider is, and what it is made of.
 
 Everything else below :mod:`secondpass` that is not exported here, by :mod:`secondpass` itself, by
-:mod:`secondpass.adapters`, :mod:`secondpass.config` or :mod:`secondpass.monitoring` is private.
+:mod:`secondpass.adapters` or :mod:`secondpass.config` is private.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from secondpass_evaluation.judging.judge import Judgements, judge
 from secondpass_evaluation.judging.labels import JudgedBy
 from secondpass_evaluation.loading import load_suite
 from secondpass_evaluation.measures import DEFAULT_MEASURES, Evaluation, evaluate, ranking_to_run
-from secondpass_evaluation.periods import Drift, DriftChange, drift
 from secondpass_evaluation.reading import Qrels, Run, read_corpus, read_qrels, read_run
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.results import Change, Cost, Result, Shown, Stability
@@ -46,8 +45,6 @@ __all__ = [
     "CorrectedResult",
     "Cost",
     "Difference",
-    "Drift",
-    "DriftChange",
     "Embedder",
     "Evaluation",
     "FirstStage",
@@ -82,7 +79,6 @@ __all__ = [
     "corrected_mean",
     "default_embedder",
     "difference",
-    "drift",
     "evaluate",
     "fewest_queries",
     "holm",

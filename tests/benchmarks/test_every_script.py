@@ -45,9 +45,6 @@ RUNS = {
     ),
     "benchmarks/command_memory.py": Run("--queries 2 4", "ends"),
     "benchmarks/diversity.py": Run("--data {data}", "ends"),
-    "benchmarks/drift.py": Run(
-        f"{SETS} --sizes 20 --splits 2 --comparisons 2 --rounds 1 --cache {{scratch}}", "ends"
-    ),
     "benchmarks/embedded_rules.py": Run("--data {data} --sets trec-dl19 xquad-de"),
     "benchmarks/embedded_speed.py": Run("--data {data} --passages 20 --rounds 1"),
     "benchmarks/event_loop.py": Run("--rounds 1", "ends"),

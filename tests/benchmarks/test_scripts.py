@@ -125,19 +125,3 @@ def test_simulated_scorers_without_a_gain(run, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         run("simulated.py", "--simulations", 1, "--resamples", 19, "--parts", "duplicates")
     assert ended.value.code == 0
-
-
-@pytest.mark.long
-def test_drift_finds_large_changes(collection, run, tmp_path):
-    draw = random.Random(1)
-    options = collection(
-        {str(at): " ".join(draw.choices(WORDS, k=12)) for at in range(15)},
-        {f"q{at}": " ".join(draw.sample(WORDS, 2)) for at in range(40)},
-        [(f"q{at}", str(at % 15), 1) for at in range(40)],
-    )
-    options += ["--splits", 1, "--comparisons", 2, "--rounds", 1, "--cache", tmp_path / "journal"]
-    lines = run("drift.py", *options)
-    found = {row[0]: row[1] for row in cells(lines)}
-    assert found["logits become probabilities (sigmoid)"] == "100%"
-    assert any("of 12 changes are found in at least 95%" in line for line in lines)
-    assert any(line.startswith("A monitor adds") for line in lines)

@@ -176,8 +176,6 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
             "repeat the option: --mode vector --mode lexical",
         ),
         ("version", "version: no such command; did you mean --version?"),
-        ("drift", "missing A, such as secondpass drift monitoring --after 2026-11-15.."),
-        ("drift a --alpha 7", "--alpha: must be less than or equal to 1, not 7"),
         (
             "export",
             "missing MODEL, such as secondpass export cross-encoder/ms-marco-MiniLM-L6-v2 --into "

@@ -32,7 +32,6 @@ PAGES = [
     "docs/how-to/production.md",
     "docs/how-to/prompt.md",
     "docs/how-to/ray.md",
-    "docs/how-to/tracing.md",
     "docs/index.md",
     "docs/language-models.md",
     "docs/llama_index.md",
@@ -59,7 +58,6 @@ PAGES = [
 SOURCES: tuple[str, ...] = (
     "secondpass/cli",
     "secondpass_evaluation/cli/calibrate.py",
-    "secondpass_evaluation/cli/drift.py",
     "secondpass_evaluation/cli/evaluate.py",
     "secondpass_evaluation/cli/example.py",
     "secondpass_evaluation/cli/index.py",

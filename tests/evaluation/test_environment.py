@@ -77,7 +77,6 @@ def test_public_names_say_what_to_install(monkeypatch, package):
         ("eval", "suite", "--compare", "lexical"),
         ("judge", "log.jsonl", "--corpus", "folder", "--into", "judged", "-p", "lexical"),
         ("tune", "suite"),
-        ("drift", "days"),
         ("calibrate", "suite", "-p", "lexical"),
     ],
     ids=lambda arguments: arguments[0],

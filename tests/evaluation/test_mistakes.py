@@ -45,7 +45,6 @@ CALLS = [
     (lambda path: evaluation.write_queries(path, ["a"]), "queries: must be a mapping, not a list"),
     (lambda path: evaluation.write_corpus(path, TEXTS), "candidate 1: must be a Candidate, not a "),
     (lambda _: evaluation.kappa([1], [1]), "model: must be a mapping, not a list"),
-    (lambda _: evaluation.drift("before", "after"), "before: must be a mapping, not 'before'"),
     (lambda _: evaluation.holm("p"), "p_values[0]: must lie between 0 and 1, not 'p'"),
     (lambda _: evaluation.holm(np.array([2.0])), "p_values[0]: must lie between 0 and 1"),
     (lambda _: evaluation.compare(suite(), {"a": "lexical"}), "suite: give one of load_suite or"),

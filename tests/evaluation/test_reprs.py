@@ -2,7 +2,6 @@
 
 import pytest
 
-from monitored_days import days_of
 from reports import make
 from secondpass.ranking.floors import Fit, Floor
 from secondpass_evaluation import (
@@ -16,7 +15,6 @@ from secondpass_evaluation import (
     Judgements,
     Trial,
     Tuning,
-    drift,
 )
 
 HELD = Held(0.03125, 0.01, 0.05, 0.1, 0.004, 20)
@@ -76,8 +74,3 @@ def test_a_comparison_names_its_systems():
     assert ", …" in shown
     assert len(shown) < 160
     assert repr(make(results=(), measures=(), suite="owls")) == "<Comparison 'owls': 6 queries>"
-
-
-def test_a_drift_counts_its_alarms():
-    shown = repr(drift(days_of(200), days_of(200, seed=1)))
-    assert shown.startswith("<Drift 200 rankings before, 200 after: 0 alarms in ")

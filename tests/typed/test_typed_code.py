@@ -17,7 +17,7 @@ def test_every_page_with_python_is_written(tmp_path):
     folder = tmp_path / "typed"
     typed_code.write(folder)
     written = {path.stem for path in folder.glob("*.py")}
-    assert {"README", "docs_extend", "docs_how_to_tracing", "docs_haystack", "program"} <= written
+    assert {"README", "docs_extend", "docs_monitoring", "docs_haystack", "program"} <= written
     assert "Reranker.from_preset" in (folder / "README.py").read_text(encoding="utf-8")
 
 

@@ -31,7 +31,6 @@ GROUPS = {
         "tune": "secondpass_evaluation.cli.tune:tune",
         "calibrate": "secondpass_evaluation.cli.calibrate:calibrate",
         "judge": "secondpass_evaluation.cli.judge:judge",
-        "drift": "secondpass_evaluation.cli.drift:drift",
     },
     "Serve": {
         "serve": "secondpass_server.cli.serve:serve",

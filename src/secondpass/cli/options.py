@@ -145,15 +145,6 @@ DryRun = Annotated[
         "estimate is JSON.",
     ),
 ]
-MonitorFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--monitor",
-        metavar="FOLDER",
-        help="Add statistics of the rankings (scores, moves, errors) to this folder, for "
-        "`secondpass drift`.",
-    ),
-]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -326,23 +317,6 @@ def new_folder(path: Path | None) -> Iterator[None]:
         with suppress(OSError):  # it is not empty
             path.rmdir()
         raise
-
-
-@contextmanager
-def monitored(folder: Path | None) -> Iterator[None]:
-    """Monitor the rankings made in the block; without a folder, do nothing."""
-    if folder is None:
-        yield
-        return
-    from secondpass.monitoring import Monitor
-
-    with new_folder(None if folder.exists() else folder):  # else Monitor says what is wrong
-        try:
-            monitor = Monitor(folder)
-        except InputError as error:
-            fail(f"--monitor: {str(error).removeprefix('folder: ')}")
-        with monitor:
-            yield
 
 
 _DEFAULT_DEPTH = 50

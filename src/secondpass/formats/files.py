@@ -141,14 +141,6 @@ def lock(file: IO[Any]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def unlock(file: IO[Any]) -> None:
-    """Release a lock before the file is closed, since a child forked meanwhile has it open, too."""
-    if sys.platform != "win32":  # nothing is forked there
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
 def is_gzip(path: str | PathLike[str]) -> bool:
     """Whether the name of a file says that it is compressed."""
     return fspath(path).endswith(".gz")

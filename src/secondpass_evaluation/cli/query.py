@@ -35,12 +35,10 @@ from secondpass.cli.options import (
     DryRun,
     Explain,
     Instruction,
-    MonitorFolder,
     Order,
     RerankerOptions,
     grouped,
     load_for,
-    monitored,
     overridden,
     parse_order,
     with_depth,
@@ -148,7 +146,6 @@ def query(
     passage_size: PassageSize = PASSAGE_SIZE,
     stale_ok: StaleOk = False,
     dry_run: DryRun = False,
-    monitor: MonitorFolder = None,
     form: Annotated[
         ResultFormat | None,
         typer.Option(
@@ -197,7 +194,7 @@ def query(
         top_k = top_k or reranker.top_k
         options = {"order": parse_order(reranker, order), "instruction": instruction}
     elif configured != RerankerOptions() or any(
-        (rerank_model, device, rerank_top_n, order, instruction, monitor)
+        (rerank_model, device, rerank_top_n, order, instruction)
     ):
         warn("options of the reranker have no effect without --rerank")
 
@@ -218,7 +215,7 @@ def query(
         return
     ranking = None
     if reranker is not None:
-        ranking = _reranked(reranker, Request(question, candidates), options, monitor)
+        ranking = _reranked(reranker, Request(question, candidates), options)
     record: dict[str, Any] = {
         "question": question,
         "mode": mode if ranking is None else f"{mode}+rerank",
@@ -234,13 +231,10 @@ def query(
     _check_explained(explain or (), [str(candidate.id) for candidate in candidates])
 
 
-def _reranked(
-    reranker: Reranker, request: Request, options: Mapping[str, Any], monitor: Path | None
-) -> Ranking:
+def _reranked(reranker: Reranker, request: Request, options: Mapping[str, Any]) -> Ranking:
     """The ranking, whose issues are printed."""
     WarmUp(reranker).before([request], [options])
-    with monitored(monitor):
-        ranking = reranker.rerank(request.query, request.candidates, **options)
+    ranking = reranker.rerank(request.query, request.candidates, **options)
     _warn_of_issues(ranking.report)
     return ranking
 

@@ -39,7 +39,6 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
             "'How do I cancel?'",
         ),
         (["nowhere.jsonl", "-q", "x"], 1, "nowhere.jsonl: there is no such file or folder"),
-        (["--monitor", "latin-1", "-q", "x"], 1, "--monitor: latin-1 is a file; give a folder"),
         (["--context", "nowhere"], 1, "nowhere: there is no such file or folder"),
         (["--context", "broken.yaml"], 1, "broken.yaml: not JSON; as YAML: not YAML at line 2"),
         (["--context", "latin-1"], 1, "latin-1: is not UTF-8: byte "),
@@ -95,12 +94,3 @@ def test_rankings_not_ok_are_counted_and_fail_under_strict(secondpass, write):
     strict = secondpass(*call, "--strict", "--quiet", stdin=json_lines(requests(2)))
     assert (strict.code, strict.out) == (1, told.out)
     assert secondpass(*LEXICAL, "--strict", stdin=json_lines(requests(2))).code == 0
-
-
-@pytest.mark.parametrize("was_there", [False, True])
-def test_an_error_leaves_no_new_folder(secondpass, tmp_path, was_there):
-    folder = tmp_path / "days"
-    if was_there:
-        folder.mkdir()
-    told = secondpass(*LEXICAL, tmp_path / "nothing.jsonl", "-q", "x", "--monitor", folder)
-    assert (told.code, folder.exists()) == (1, was_there)

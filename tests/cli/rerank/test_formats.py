@@ -8,7 +8,6 @@ import pytest
 from command_requests import LEXICAL, json_lines, requests
 from secondpass import Reranker
 from secondpass.cli.rerank_input import read_context
-from secondpass.monitoring.ranking_days import read_days
 from terminals import on_a_terminal
 
 FRUIT = [
@@ -167,14 +166,6 @@ def test_unknown_keys_are_warned_of_once_and_ignored(secondpass):
     assert [len(ranked["ranking"]) for ranked in told.lines()] == [4, 4]
     assert told.flat.count("the key 'topk'") == 1
     assert "input:1: the key 'topk' is unknown, and ignored; did you mean 'top_k'" in told.flat
-
-
-def test_rankings_are_monitored(secondpass, write, tmp_path):
-    call = (*LEXICAL, write("in.jsonl", requests(5)), "--monitor", tmp_path / "days")
-    for _ in range(2):
-        assert secondpass(*call).code == 0
-    (counts,) = read_days(tmp_path / "days").values()
-    assert counts.statuses == {"ok": 10}
 
 
 def test_table_escapes_terminal_control_text(secondpass):

@@ -9,7 +9,6 @@ import pytest
 from fakes import Model
 from remembered_model import remember
 from secondpass import Candidate, MissingExtraError, Reranker
-from secondpass.monitoring import read_days
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.cli.query import _passage
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
@@ -115,11 +114,8 @@ ALONE = "warning: --vector: the results of the vector search alone are reranked\
         (("--vector",), "vector+rerank", ALONE),
     ],
 )
-def test_what_is_found_is_reranked_and_monitored(here, query, tmp_path, options, mode, warned):
-    days = tmp_path / "days"
-    rerank = ("--rerank", "--preset", "lexical", "--monitor", days)
-    record = query(*OWL, *options, *rerank, stderr=warned)
-    assert [counts.statuses for counts in read_days(days).values()] == [{"ok": 1}]
+def test_what_is_found_is_reranked(here, query, options, mode, warned):
+    record = query(*OWL, *options, "--rerank", "--preset", "lexical", stderr=warned)
     rows = record["results"]
     assert (record["mode"], record["rerank_top_n"]) == (mode, 50)
     assert (record["report"]["status"], record["report"]["method"]) == ("ok", "lexical")
@@ -207,7 +203,6 @@ def test_an_instruction_reaches_the_model(here, query, monkeypatch):
         ("--rerank-top-n", 3),
         ("--instruction", "prefer owls"),
         ("--set", "depth=3"),
-        ("--monitor", "days"),
     ],
 )
 def test_options_without_reranking_are_warned_of(here, query, option):

@@ -22,7 +22,6 @@ from secondpass.cli.options import (
     Explain,
     InputFile,
     Lines,
-    MonitorFolder,
     OneQuery,
     Quiet,
     RankingOptions,
@@ -32,7 +31,6 @@ from secondpass.cli.options import (
     WithText,
     grouped,
     load_for,
-    monitored,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import (
@@ -91,7 +89,6 @@ def rerank(
         typer.Option("--strict", help="Exit with code 1 if a ranking has another status than ok."),
     ] = False,
     dry_run: DryRun = False,
-    monitor: MonitorFolder = None,
     quiet: Quiet = False,
 ) -> None:
     """Rerank the search results (candidates) of one query or of many.
@@ -159,7 +156,6 @@ def rerank(
     )
     started = time.monotonic()
     with ExitStack() as stack:
-        stack.enter_context(monitored(monitor))
         sink: Stream | Resumable
         if resumable is not None:
             made_of = {
