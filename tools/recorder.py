@@ -462,7 +462,6 @@ ITEM = (
     "stage_scores",
     "terms",
     "span",
-    "spread",
     "metadata",
 )
 

@@ -251,7 +251,6 @@ class Judgement:
             are ignored, the original order is kept without trying a fallback, and the report is
             ``unchanged``. None leaves it to the blend.
         spans: the best-matching part of each text as (start, stop); None for texts without one.
-        spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without one.
         order_scores: what decides the order in place of ``scores``, which are reported and compared
             with thresholds; a finite float wherever there is a score. None: ``scores`` decide.
         pieces: see :attr:`secondpass.types.Ranked.pieces`; None for texts without any.
@@ -266,7 +265,6 @@ class Judgement:
     score_kind: ScoreKind | None = None
     original: float | None = None
     spans: Sequence[Span | None] | None = None
-    spreads: Sequence[float | None] | None = None
     order_scores: Sequence[float | None] | None = None
     pieces: Sequence[Sequence[Piece] | None] | None = None
 

@@ -144,9 +144,8 @@ class Ranked:
             ``embedded`` does; then it is that one here, too.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
-            ``span``, ``spread``, ``probability`` and ``terms`` if this or an earlier pass has them.
+            ``span``, ``probability`` and ``terms`` if this or an earlier pass has them.
         span: (start, stop) of the best part of the text, in characters; None if none is stated.
-        spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
         probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
         terms: what was added to its score, 0 to 1, by the field of each of ``terms``; None without.
         pieces: the parts of the text that were scored, in its order, without overlap; empty if the
@@ -162,7 +161,6 @@ class Ranked:
     stage_scores: tuple[float, ...]
     metadata: dict[str, Any] = field(repr=False)
     span: tuple[int, int] | None = None
-    spread: float | None = None
     probability: float | None = None
     terms: Mapping[str, float] | None = field(default=None, repr=False)
     pieces: Sequence[Piece] = field(default=(), repr=False)

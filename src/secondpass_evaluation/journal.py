@@ -241,7 +241,6 @@ _ITEM = (
     "final_score",
     "stage_scores",
     "span",
-    "spread",
     "probability",
 )
 """What is kept of an item: the values of these attributes, in this order."""

@@ -202,7 +202,6 @@ def test_what_is_added(metadata, added):
     ("name", "value", "written", "earlier"),
     [
         ("span", (1, 3), [1, 3], [0, 9]),
-        ("spread", 0.25, 0.25, 0.5),
         ("probability", 0.25, 0.25, 0.5),
     ],
 )

@@ -44,8 +44,6 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     path = tmp_path_factory.mktemp("journal") / "rankings.jsonl"
     items = CANDIDATES[:count]
     ranking = Reranker("lexical", **settings).rerank("owl hunts", items)
-    spread = tuple(replace(item, spread=0.5 if item.rank % 2 else None) for item in ranking)
-    ranking = replace(ranking, items=spread)
     with Journal(path) as journal:
         journal.add("key", ranking)
     with Journal(path) as journal:

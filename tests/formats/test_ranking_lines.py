@@ -20,7 +20,7 @@ def test_items():
     assert (first["rank"], first["id"], first["position"], first["status"]) == (1, "b", 1, "scored")
     assert first["rerank_score"] == first["final_score"] > second["rerank_score"]
     assert (first["score"], second["score"]) == (None, 0.5)
-    assert not {"text", "metadata", "span", "spread", "stage_scores", "probability"} & {*first}
+    assert not {"text", "metadata", "span", "stage_scores", "probability"} & {*first}
     to_json(row)
 
 

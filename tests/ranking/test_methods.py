@@ -103,13 +103,9 @@ def test_what_asks_a_language_model():
         (Judgement([1.0, 2.0], spans=[[0, 1], None]), "span_invalid"),
         (Judgement([1.0, 2.0], pieces=[[(0, 1, 0.5)]]), "span_invalid"),
         (Judgement([1.0, 2.0], pieces=[[(0, 1000, 0.5)], None]), "span_invalid"),
-        (Judgement([1.0, 2.0], spreads=[0.5]), "spread_invalid"),
         (Judgement([1.0, 2.0], order_scores=[1.0]), "score_not_finite"),
         (Judgement([1.0, None], order_scores=[1.0, 2.0]), "score_not_finite"),
         (Judgement([1.0, 2.0], order_scores=[1.0, float("inf")]), "score_not_finite"),
-        (Judgement([1.0, 2.0], spreads=[-0.5, None]), "spread_invalid"),
-        (Judgement([1.0, 2.0], spreads=[float("nan"), None]), "spread_invalid"),
-        (Judgement([1.0, 2.0], spreads=["wide", None]), "spread_invalid"),  # type: ignore[list-item]
         (None, "method_failed"),
         (ValueError("secret"), "method_failed"),
         (MethodError("told", "own_code"), "own_code"),

@@ -222,15 +222,12 @@ def test_every_reason_has_words():
     assert [*DEGRADED_WORDS] == [*get_args(DegradedBy)]
 
 
-def test_spans_and_spreads():
-    judgement = Judgement([0.1, 0.2, 0.3], spans=[(0, 1), None, (1, 2)], spreads=[0.5, None, 0.0])
+def test_spans():
+    judgement = Judgement([0.1, 0.2, 0.3], spans=[(0, 1), None, (1, 2)])
     candidates = ["one", Candidate(None), "two", "three"]
     ranking = Reranker(Judging(judgement), log_level="debug").rerank("q", candidates)
-    found = {item.position: (item.span, item.spread) for item in ranking}
-    assert found == {0: ((0, 1), 0.5), 1: (None, None), 2: (None, None), 3: ((1, 2), 0.0)}
-    assert "  spread     0.5 between its scores" in str(ranking.explain(position=0))
-    assert "spread" not in str(ranking.explain(position=2))
-    assert ranking.explain(position=0).to_dict()["spread"] == 0.5
+    found = {item.position: item.span for item in ranking}
+    assert found == {0: (0, 1), 1: None, 2: None, 3: (1, 2)}
 
 
 WITH_ISSUES = Judging(

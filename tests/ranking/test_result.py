@@ -126,7 +126,6 @@ def test_plain_values():
         "final_score": 0.6,
         "stage_scores": [],
         "span": None,
-        "spread": None,
         "probability": None,
     }
     times = {name: record["report"][name] for name in TIMES}

@@ -26,7 +26,7 @@ def trace(**more):
 
 CANDIDATES = [
     Candidate("text", "a", 0.5, {"year": 7}),
-    Candidate("b", metadata={"rerank_span": [1, 2], "rerank_spread": 1, "rerank_probability": 1}),
+    Candidate("b", metadata={"rerank_span": [1, 2], "rerank_probability": 1}),
 ]
 
 
@@ -37,7 +37,7 @@ def items(order, **more):
 
 
 def test_items():
-    second, first = items([1, 0], spreads={0: 0.2}, probabilities={0: 0.8})
+    second, first = items([1, 0], probabilities={0: 0.8})
     assert (first.rank, first.position, first.status, first.candidate) == (
         2,
         0,
@@ -45,12 +45,11 @@ def test_items():
         CANDIDATES[0],
     )
     assert (first.rerank_score, first.final_score, first.stage_scores) == (0.9, 0.7, (0.1, 0.9))
-    assert (first.span, first.spread, first.probability) == ((0, 3), 0.2, 0.8)
+    assert (first.span, first.probability) == ((0, 3), 0.8)
     assert first.metadata == {
         "year": 7,
         "rerank_score": 0.9,
         "rerank_span": [0, 3],
-        "rerank_spread": 0.2,
         "rerank_probability": 0.8,
     }
     assert (second.rank, second.stage_scores, second.span) == (1, (), None)
@@ -58,9 +57,7 @@ def test_items():
 
 def test_what_an_earlier_ranking_left_in_the_metadata_is_cleared():
     (item,) = items([1])
-    assert item.metadata == dict.fromkeys(
-        ["rerank_score", "rerank_span", "rerank_spread", "rerank_probability"]
-    )
+    assert item.metadata == dict.fromkeys(["rerank_score", "rerank_span", "rerank_probability"])
     assert CANDIDATES[1].metadata["rerank_span"] == [1, 2]
 
 

@@ -178,12 +178,11 @@ def test_an_error_counts_although_another_stage_had_nothing_to_do():
     assert [issue.code for issue in ranking.report.issues] == ["model_not_loaded"]
 
 
-def test_span_and_spread_of_the_last_stage_that_has_one():
+def test_the_span_of_the_last_stage_that_has_one():
     first = Judging(Judgement([1.0, 2.0, 3.0], spans=[(0, 1), (1, 2), None]))
-    last = Judging(Judgement([2.0, 1.0], spans=[(1, 2), None], spreads=[None, 0.5]))
+    last = Judging(Judgement([2.0, 1.0], spans=[(1, 2), None]))
     ranking = Reranker(cascade((first, None), (last, 2))).rerank("q", ["ab", "cd", "ef"])
     assert {item.text: item.span for item in ranking} == {"ef": (1, 2), "cd": (1, 2), "ab": (0, 1)}
-    assert {item.text: item.spread for item in ranking} == {"ef": None, "cd": 0.5, "ab": None}
 
 
 # ---------------------------------------------------------------------- settings

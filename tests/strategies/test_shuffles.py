@@ -73,7 +73,6 @@ def test_an_exact_judge_gives_what_it_gives_once(numbers, shuffles):
         judgement, _ = judge(method(Model(), shuffles=shuffles), texts, REPLIES[kind])
         if kind == "graded":
             assert list(judgement.scores) == numbers
-            assert list(judgement.spreads) == [0] * 30
         if kind != "blocks":  # the order behind its best 20 is not exact
             assert [numbers[index] for index in best_first(judgement)][:10] == [*range(29, 19, -1)]
         assert not judgement.issues
@@ -96,8 +95,6 @@ def test_ranks_are_those_of_the_mean_reciprocal_ranks(count, shuffles, seed):
     fused = [fmean(1 / (61 + place) for place in found) for found in places]
     assert best_first(judgement) == sorted(range(count), key=lambda index: (-fused[index], index))
     assert sorted(judgement.scores) == [place / count for place in range(1, count + 1)]
-    for spread, found in zip(judgement.spreads, places, strict=True):
-        assert spread == pytest.approx((max(found) - min(found)) / count)
 
 
 @given(st.floats(0, 10), st.integers(2, 6))
@@ -116,7 +113,6 @@ def test_shuffles_that_were_answered_count(kind):
     reply = failing(*range(asked, 2 * asked), honest=REPLIES[kind])
     judgement, _ = judge(METHODS[kind](Model(), shuffles=2), numbered(range(20)), reply)
     assert best_first(judgement) == list(range(19, -1, -1))
-    assert list(judgement.spreads) == [None] * 20
     assert [issue.code for issue in judgement.issues] == ["server_error"]
     assert "one of the shuffles scored nothing" in judgement.issues[0].message
 
@@ -125,7 +121,6 @@ def test_another_shuffle_stands_in_for_a_failed_batch():
     method = Graded(Model(), scale=(0, 40), shuffles=2)
     judgement, _ = judge(method, numbered(range(40)), failing(0, honest=graded))
     assert list(judgement.scores) == list(range(40))
-    assert list(judgement.spreads) == [None] * 20 + [0.0] * 20
     assert [(issue.code, issue.positions) for issue in judgement.issues] == [
         ("server_error", tuple(range(20)))
     ]
@@ -140,7 +135,6 @@ def test_without_a_score_in_any_shuffle():
 
     judgement, _ = judge(Graded(Model(), shuffles=2), numbered(range(6)), reply)
     assert judgement.scores[3] is None
-    assert judgement.spreads[3] is None
     assert judgement.unjudged == frozenset()  # it was shown
     assert [(issue.code, issue.positions) for issue in judgement.issues] == [("not_in_reply", (3,))]
     method = Graded(Model(), batch_size=3, shuffles=2)
@@ -181,60 +175,6 @@ def test_shuffles_are_given_up_for_the_windows_of_the_first():
     assert [len(ask.questions) for ask in asks] == [3, 3, 1, 1, 1, 1, 1, 1, 1]
     assert best_first(judgement)[:10] == list(range(99, 89, -1))
     assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
-    assert list(judgement.spreads) == [None] * 100
-
-
-# ---------------------------------------------------------------------- disagreement
-
-
-@pytest.mark.parametrize(
-    ("places", "disagree"),
-    [
-        ((0, 19), True),
-        ((0, 11), True),
-        ((0, 10), False),  # not in the lower half
-        ((1, 19), False),  # not the first twentieth
-        ((19, 0, 12), True),
-        ((19, 0, 1), False),  # most say that it is good
-        ((10, 19), False),
-        ((0, 19, 1, 12), True),
-    ],
-)
-def test_the_shuffles_disagree_about_one_of_the_best(places, disagree):
-    found = iter(places)
-
-    def reply(passages):
-        others = sorted(
-            (label for label in passages if number_of(passages[label]) != 5), key=passages.get
-        )
-        (one,) = set(passages) - set(others)
-        others.insert(next(found), one)
-        return json.dumps({"ranking": others})
-
-    method = Listwise(Model(), window=None, shuffles=len(places))
-    judgement, _ = judge(method, numbered(range(20)), reply)
-    codes = [(issue.code, issue.positions) for issue in judgement.issues]
-    assert codes == ([("shuffles_disagree", (5,))] if disagree else [])
-    assert judgement.spreads[5] == pytest.approx((max(places) - min(places)) / 20)
-
-
-@pytest.mark.parametrize(
-    ("grades", "disagree"),
-    [((0, 5), False), ((4, 10), True), ((3, 2, 9), True), ((9, 2, 9), False), ((9, 2, 9, 3), True)],
-)
-def test_the_shuffles_disagree_about_a_grade(grades, disagree):
-    found = iter(grades)
-
-    def reply(passages):
-        grade = next(found)
-        return json.dumps(
-            {label: grade if number_of(text) == 1 else 3 for label, text in passages.items()}
-        )
-
-    method = Graded(Model(), shuffles=len(grades))
-    judgement, _ = judge(method, numbered(range(4)), reply)
-    codes = [(issue.code, issue.positions) for issue in judgement.issues]
-    assert codes == ([("shuffles_disagree", (1,))] if disagree else [])
 
 
 # ---------------------------------------------------------------------- the ranking
@@ -276,6 +216,3 @@ def test_nothing_wrong_is_made_of_any_reply(count, size, shuffles, seed, kind):
         assert len({judgement.scores[index] for index in scored}) == len(scored)
     halvings = count.bit_length() if kind == "graded" else 0
     assert len(asks) <= planned(method, count).rounds + halvings
-    if count > 1 and shuffles > 1:
-        for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
-            assert spread is None or (score is not None and spread >= 0)

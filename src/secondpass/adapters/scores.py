@@ -19,7 +19,6 @@ T = TypeVar("T")
 
 KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
 SPAN_KEY = "rerank_span"
-SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
 TERMS_KEY = "rerank_terms"
 _STEP = 1e-7
@@ -154,11 +153,11 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
         None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
-        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats), and
-        ``rerank_terms`` (by field, floats). The last four are absent if there is none, and None if
+        characters of the text), ``rerank_probability`` (a float), and ``rerank_terms`` (by field,
+        floats). The last three are absent if there is none, and None if
         only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span, spread, probability, terms = _names(prefix)
+    score, final, retrieved, rank, status, span, probability, terms = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -168,8 +167,6 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     }
     if item.span is not None or span in metadata:
         added[span] = item.span and list(item.span)
-    if item.spread is not None or spread in metadata:
-        added[spread] = item.spread
     if item.probability is not None or probability in metadata:
         added[probability] = item.probability
     if item.terms is not None or terms in metadata:
@@ -190,7 +187,6 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         score: (float,) if was_scored else (NoneType,),
         final: (float,) if was_scored else (float, NoneType),
         span: (list, NoneType),
-        spread: (float, NoneType),
         probability: (float, NoneType),
         terms: (dict, NoneType),
     }
@@ -236,4 +232,4 @@ def naming_kept_keys(ranking: Ranking, prefix: str, parameter: str) -> Ranking:
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY, TERMS_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, PROBABILITY_KEY, TERMS_KEY))

@@ -27,7 +27,7 @@ from secondpass.types import TIMES, Candidate, Ranked
 _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
 _KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *_CALL_OPTIONS})
-_LEFT_OUT_IF_EMPTY = {"stage_scores", "span", "spread", "probability", "metadata"}
+_LEFT_OUT_IF_EMPTY = {"stage_scores", "span", "probability", "metadata"}
 _BATCH_SIZE = 32_000_000  # bytes of input after which a batch ends; it bounds the memory
 _MAX_UNKNOWN = 10  # maximum number of unknown keys to warn about
 

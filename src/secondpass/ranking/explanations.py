@@ -105,7 +105,6 @@ class Explanation:
         rank_before_order: the rank before an ordering moved candidates; None if none did.
         order: the name of that ordering.
         span: the part of its text that matched best, in characters.
-        spread: highest score of the ``shuffles`` less the lowest; None without shuffles.
         report_status: the status of the ranking.
         degraded_by: why that is ``degraded``; empty if it is not.
         skipped: why the pass was left out, or made shorter, for this query; None if it was not.
@@ -136,7 +135,6 @@ class Explanation:
     rank_before_order: int | None
     order: str | None
     span: tuple[int, int] | None
-    spread: float | None
     report_status: ReportStatus
     degraded_by: tuple[DegradedBy, ...]
     skipped: str | None
@@ -178,8 +176,6 @@ class Explanation:
             yield "left out", _REASONS.get(self.left_out, cut)
         if self.span is not None:
             yield "best part", f"characters {self.span[0]} to {self.span[1]}"
-        if self.spread is not None:
-            yield "spread", f"{self.spread:.6g} between its scores of several shuffles"
         if self.report_status != "ok":
             reasons = "; ".join(DEGRADED_WORDS[reason] for reason in self.degraded_by)
             because = f": {reasons}" if reasons else ""
@@ -305,7 +301,6 @@ def explain(
         rank_before_order=before,
         order=trace.ordering if before is not None else None,
         span=trace.spans.get(position),
-        spread=trace.spreads.get(position),
         report_status=report.status,
         degraded_by=report.degraded_by,
         skipped=None if report.skipped is None else report.skipped.reason,

@@ -85,7 +85,6 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
     _check_order_scores(judgement)
     _check_spans(judgement, task)
     _check_pieces(judgement, task)
-    _check_spreads(judgement, count)
     return judgement
 
 
@@ -149,16 +148,6 @@ def _check_pieces(judgement: Judgement, task: Task) -> None:
     if not are_valid:
         message = "pieces of the method are not (start, stop, score) in the order of their text"
         raise MethodError(message, "span_invalid")
-
-
-def _check_spreads(judgement: Judgement, count: int) -> None:
-    spreads = judgement.spreads
-    if spreads is None:
-        return
-    present = [spread for spread in spreads if spread is not None]
-    if len(spreads) != count or not _are_finite(present) or min(present, default=0) < 0:
-        message = "the method did not return a float of at least 0, or None, as each spread"
-        raise MethodError(message, "spread_invalid")
 
 
 def _are_finite(scores: Iterable[object]) -> bool:

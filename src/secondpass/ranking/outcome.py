@@ -120,8 +120,6 @@ class Outcome:
             trace.order_scores = [order_scores.get(position) for position in range(count)]
         if judgement.stage_scores is not None:
             trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
-        if judgement.spreads is not None:
-            trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
         self._apply_parts(judgement, rendering)
 
     def _apply_parts(self, judgement: Judgement, rendering: Rendering) -> None:
@@ -324,14 +322,12 @@ class Outcome:
         items: list[Any] = []
         for rank, position in enumerate(order, start=1):
             candidate, rerank_score = self.candidates[position], trace.rerank_score[position]
-            span, spread = trace.spans.get(position), trace.spreads.get(position)
-            probability, values = trace.probabilities.get(position), terms.get(position)
+            span, values = trace.spans.get(position), terms.get(position)
+            probability = trace.probabilities.get(position)
             metadata = {**(candidate.metadata or {}), "rerank_score": rerank_score}
             # A value of an earlier pass must not remain.
             if span is not None or "rerank_span" in metadata:
                 metadata["rerank_span"] = None if span is None else list(span)
-            if spread is not None or "rerank_spread" in metadata:
-                metadata["rerank_spread"] = spread
             if probability is not None or "rerank_probability" in metadata:
                 metadata["rerank_probability"] = probability
             if values is not None or "rerank_terms" in metadata:
@@ -347,7 +343,6 @@ class Outcome:
                 trace.stage_scores.get(position, ()),
                 metadata,
                 span,
-                spread,
                 probability,
                 values,
                 trace.pieces.get(position, ()),

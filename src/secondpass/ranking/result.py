@@ -27,7 +27,7 @@ _ROWS = 50
 _IDS = 3
 _ISSUES = 5
 _COLUMNS = ["rank", "id", "position", "status", "score", "rerank_score", "final_score"]
-_COLUMNS += ["stage_scores", "span", "spread", "probability"]
+_COLUMNS += ["stage_scores", "span", "probability"]
 
 
 _PARTS = {"use ranking.report.%s": Report, "use item.%s, for item in ranking": Ranked}
@@ -246,7 +246,6 @@ def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
         "final_score": item.final_score,
         "stage_scores": list(item.stage_scores),
         "span": None if item.span is None else list(item.span),
-        "spread": item.spread,
         "probability": item.probability,
     }
     if item.terms is not None:

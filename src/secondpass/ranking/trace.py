@@ -24,7 +24,7 @@ class Trace:
     Attributes:
         ids, scores: ids and retrieval scores as they were passed, aligned with the input.
         status, rerank_score, final_score: aligned with the input.
-        stage_scores, spans, spreads, probabilities, pieces: by input position, where there are any.
+        stage_scores, spans, probabilities, pieces: by input position, where there are any.
         head: the candidates within the depth, in input order.
         order: the candidates that were ranked, with those that ``top_k`` cuts off.
         order_scores: what was blended and decides the order, aligned with the input; None: the
@@ -60,7 +60,6 @@ class Trace:
     blend: Blend | None = None
     scale: tuple[float, float] | None = None
     floor: Floor | None = None
-    spreads: Mapping[int, float | None] = field(default_factory=dict)
     probabilities: Mapping[int, float] = field(default_factory=dict)
     failed: bool = False
     arranged: bool = False

@@ -159,7 +159,6 @@ def _combined(
         unjudged=unjudged,
         issues=issues,
         stage_scores=_of(best, judgement.stage_scores),
-        spreads=_of(best, judgement.spreads),
         beyond=beyond,
         spans=spans,
         order_scores=None if judgement.order_scores is None else order,

@@ -188,7 +188,6 @@ class _State:
     issues: list[Issue] = field(default_factory=list)
     degraded_by: set[DegradedBy] = field(default_factory=set)
     spans: dict[int, Span] = field(default_factory=dict)
-    spreads: dict[int, float] = field(default_factory=dict)
     kept: bool = False
     instructed: bool = False
 
@@ -265,7 +264,7 @@ class _State:
             self.instructed = True
 
     def _add_scores(self, judgement: Judgement, indices: Sequence[int]) -> None:
-        """Add the scores of a stage to those of earlier ones, and set its spans and spreads."""
+        """Add the scores of a stage to those of earlier ones, and set its spans."""
         for place, (index, score) in enumerate(zip(indices, judgement.scores, strict=True)):
             if score is None:
                 continue
@@ -273,10 +272,6 @@ class _State:
             own = (score,) if judgement.stage_scores is None else judgement.stage_scores[place]
             self.scores[index] = (*self.scores.get(index, ()), *own)
         self.add_spans(indices, judgement.spans)
-        if judgement.spreads is not None:
-            for index, spread in zip(indices, judgement.spreads, strict=True):
-                if spread is not None:
-                    self.spreads[index] = spread
 
     def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
         """The judgement of the cascade if its stage ended with this one. Changes nothing."""
@@ -309,5 +304,4 @@ class _State:
             beyond=beyond - self.scores.keys(),
             degraded_by=self.degraded_by,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
-            spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

@@ -19,7 +19,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from statistics import fmean, median_low
+from statistics import fmean
 from typing import Any, TypeVar
 
 from secondpass.effects import Ask, Call, Judgement, Left, Plan, Task
@@ -99,7 +99,7 @@ class Shuffles:
     def _averaged(
         self, runs: Sequence[tuple[list[int], Judgement]], issues: IssueCollector
     ) -> Judgement:
-        """The mean of the scores that the runs gave each candidate, and their spread."""
+        """The mean of the scores that the runs gave each candidate."""
         count = len(runs[0][0])
         scores: list[list[float]] = [[] for _ in range(count)]  # of each candidate, in the runs
         for order, judgement in runs:
@@ -109,31 +109,13 @@ class Shuffles:
             for issue in judgement.issues:
                 indices = [order[position] for position in issue.positions]
                 issues.add(issue.code, issue.message, indices)
-        disagreed = [index for index in range(count) if self._disagree(scores[index])]
-        if disagreed:
-            message = "one of the shuffles puts these far higher than most do"
-            issues.add("shuffles_disagree", message, disagreed)
         unjudged = [{order[position] for position in result.unjudged} for order, result in runs]
         return Judgement(
             _joint_ranks(scores) if self.scale is None else [_mean(values) for values in scores],
             frozenset(set.intersection(*unjudged)),
             issues.issues(),
             degraded_by={reason for _, judgement in runs for reason in judgement.degraded_by},
-            spreads=[max(values) - min(values) if len(values) > 1 else None for values in scores],
         )
-
-    def _disagree(self, scores: Sequence[float]) -> bool:
-        """Whether the highest score is far above the median.
-
-        For grades, by more than half of the scale. Ranks of irrelevant candidates differ as much by
-        chance, so the best rank has to be in the first twentieth, and the median in the lower half.
-        """
-        if len(scores) < 2:
-            return False
-        highest, usual = max(scores), median_low(scores)
-        if self.scale is None:
-            return highest > 0.95 and usual < 0.5
-        return highest - usual > (self.scale[1] - self.scale[0]) / 2
 
 
 class SideBySide(Call):

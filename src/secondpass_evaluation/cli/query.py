@@ -414,8 +414,6 @@ def _reranked_row(item: Ranked) -> dict[str, Any]:
     }
     if item.span is not None:
         row["span"] = list(item.span)
-    if item.spread is not None:
-        row["spread"] = item.spread
     return row
 
 

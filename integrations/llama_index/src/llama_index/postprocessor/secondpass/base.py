@@ -84,7 +84,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     The returned nodes are copies. Their scores fall with rank, so that components that sort by
     score keep the order. ``rerank_score``, ``rerank_final_score``, ``retrieval_score``,
-    ``rerank_rank``, ``rerank_status`` and, if there are any, ``rerank_span``, ``rerank_spread``,
+    ``rerank_rank``, ``rerank_status`` and, if there are any, ``rerank_span``,
     ``rerank_probability`` and ``rerank_terms`` are added to their metadata and kept out of the
     texts for language models and embeddings.
 

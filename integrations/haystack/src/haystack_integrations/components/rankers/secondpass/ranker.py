@@ -61,7 +61,7 @@ class SecondPassRanker:
     documents are ranked, the others keep their order, and `report` lists the issues. The returned
     documents are copies. Their `score` never rises along the list, and `rerank_score`,
     `rerank_final_score`, `retrieval_score`, `rerank_rank`, `rerank_status` and, if there are any,
-    `rerank_span`, `rerank_spread`, `rerank_probability` and `rerank_terms` are added to `meta`,
+    `rerank_span`, `rerank_probability` and `rerank_terms` are added to `meta`,
     except if another component wrote a key of that name.
 
     ### Usage example
