@@ -44,7 +44,7 @@ def test_the_file_is_named_with_its_agreement(secondpass, export, write):
     done = secondpass("export", "model", "--pairs", pairs)
     assert (done.code, done.err) == (0, "")
     assert export.given == {
-        "model": "model", "into": None, "backend": "onnx", "int8": False,
+        "model": "model", "into": None, "backend": "onnx",
         "pairs": [("q", "a")], "force": False,
     }  # fmt: skip
     first, _, heads, row, _, last = done.out.splitlines()
@@ -59,12 +59,12 @@ def test_the_file_is_named_with_its_agreement(secondpass, export, write):
 
 
 def test_json(secondpass, export):
-    options = ("--into", "new", "--backend", "openvino", "--int8", "--force", "--json")
+    options = ("--into", "new", "--backend", "openvino", "--force", "--json")
     done = secondpass("export", "org/model", *options)
     assert done.code == 0
-    given = {name: export.given[name] for name in ("into", "backend", "int8", "pairs", "force")}
+    given = {name: export.given[name] for name in ("into", "backend", "pairs", "force")}
     assert given == {
-        "into": Path("new"), "backend": "openvino", "int8": True, "pairs": None, "force": True,
+        "into": Path("new"), "backend": "openvino", "pairs": None, "force": True,
     }  # fmt: skip
     assert json.loads(done.out) == {
         "status": "written",
@@ -83,8 +83,8 @@ def test_json(secondpass, export):
             }
         },
         "doubt": None,
-        "next": "next: set `model: new` and `file: openvino/model.file` of cross_encoder; "
-        "an int8 file is used only if it is named",
+        "next": "next: set `model: new` of cross_encoder; `backend: auto` uses the file where "
+        "secondpass[openvino] is installed",
     }
 
 

@@ -236,7 +236,7 @@ def misspelt(option):
     yield f"--{word[: middle - 1]}{word[middle]}{word[middle - 1]}{word[middle + 1 :]}"
 
 
-AS_NEAR = {("--context", "--cntext"), ("--int8", "--inx8"), ("--int8", "--in8")}
+AS_NEAR = {("--context", "--cntext")}
 """Misspelt options that another option is as similar to."""
 
 

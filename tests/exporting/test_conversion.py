@@ -38,25 +38,6 @@ def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architec
         assert scores_of(folder, backend, PAIRS) == pytest.approx(expected, abs=2e-4)
 
 
-@pytest.mark.parametrize("backend", ["onnx", pytest.param("openvino", marks=pytest.mark.long)])
-def test_int8_weights(tmp_path, backend):
-    model = write_architecture(tmp_path / "model", "bert")
-    plain = export(str(model), backend=backend, pairs=PAIRS)
-    small = export(str(model), backend=backend, int8=True, pairs=PAIRS, force=True)
-    assert small.file == plain.file.replace("model.", "model_int8.")
-    weights = [
-        (model / exported.file).with_suffix(".onnx" if backend == "onnx" else ".bin")
-        for exported in (plain, small)
-    ]
-    assert weights[1].stat().st_size < 0.8 * weights[0].stat().st_size
-    assert 1e-3 < small.agreements["float32"].mean_in_deviations < 0.1
-    # Only a setting selects it.
-    unasked, named = (scores_of(model, backend, PAIRS, file=file) for file in (None, small.file))
-    assert unasked == pytest.approx(scores_of(model, "torch", PAIRS, device="cpu"), abs=2e-4)
-    difference = max(abs(a - b) for a, b in zip(unasked, named, strict=True))
-    assert difference == pytest.approx(small.agreements["float32"].largest, rel=0.1)
-
-
 def test_a_model_that_cannot_be_traced(tmp_path):
     def preprocess(_pairs):
         raise RuntimeError("unsupported operator\nlong explanation")

@@ -67,7 +67,6 @@ def export(
     *,
     into: str | os.PathLike[str] | None = None,
     backend: Backend = "onnx",
-    int8: bool = False,
     pairs: Iterable[tuple[str, str]] | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -82,7 +81,6 @@ def export(
         into: folder for the new file, the configuration and the tokenizer. None writes the new file
             into the folder of the model.
         backend: what the file is for.
-        int8: store the weights as int8, with float32 scales.
         pairs: (query, passage) pairs to compare the scores on, at least one query with more than
             ten passages. None is 200 pairs that are shipped.
         force: replace existing files, and keep a file that ranks differently, or that of a model
@@ -100,8 +98,7 @@ def export(
     extra = "export" if backend == "onnx" else "export,openvino"
     require([*_PACKAGES, MODULES[backend]], extra, f"the export to {backend}")
     folder, complete = _folder(model, into)
-    names = {"onnx": "onnx/model{}.onnx", "openvino": "openvino/openvino_model{}.xml"}
-    file = names[backend].format("_int8" if int8 else "")
+    file = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}[backend]
     if (folder / file).exists() and not force:
         raise InputError(f"{folder / file}: exists; it is replaced with force=True")
     lists = _lists(pairs)
@@ -124,7 +121,6 @@ def export(
             backend,
             sample=sample_pairs()[:2],
             scratch=Path(scratch),
-            int8=int8,
         )
         advance("Scoring with the original", 2, _STEPS)
         expected = engine.score(lists)

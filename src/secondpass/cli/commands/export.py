@@ -46,13 +46,6 @@ def export(
     backend: Annotated[
         _Backend, typer.Option("--backend", help="Runtime that will load the file.")
     ] = _Backend.onnx,
-    int8: Annotated[
-        bool,
-        typer.Option(
-            "--int8",
-            help="Store the weights as 8-bit integers, so that the file has a quarter of the size.",
-        ),
-    ] = False,
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +83,6 @@ def export(
                 model,
                 into=into,
                 backend=backend.value,
-                int8=int8,
                 pairs=sample,
                 force=force,
                 progress=lambda _label, done, total: progress("Exporting", done, total),
@@ -101,7 +93,7 @@ def export(
         elif error.agreements:
             result_console().print(_table(error.agreements))
         raise
-    next_step = _next_step(exported, int8=int8)
+    next_step = _next_step(exported)
     if as_json:
         print_json(
             {
@@ -167,12 +159,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _next_step(exported: Exported, *, int8: bool) -> str:
-    if int8:
-        return (
-            f"next: set `model: {exported.folder}` and `file: {exported.file}` of cross_encoder; "
-            "an int8 file is used only if it is named"
-        )
+def _next_step(exported: Exported) -> str:
     package = "openvino" if exported.file.startswith("openvino") else "onnx"
     return (
         f"next: set `model: {exported.folder}` of cross_encoder; `backend: auto` uses the file "
