@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf, isfinite
 from statistics import pstdev
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from secondpass.errors import ModelLoadError, SecondPassError
 from secondpass.ranking.blending import sigmoid
 from secondpass.scorers.families.descriptions import Family
 from secondpass.scorers.families.recognition import recognise
-from secondpass.scorers.hub.facts import ModelFacts, read_facts
+from secondpass.scorers.hub.facts import read_facts
 from secondpass.scorers.hub.model import HubModel
 from secondpass.scorers.runtimes.light_files import FILES
 from secondpass.scorers.torch.readouts import READ_OUTS
@@ -25,8 +24,6 @@ QUERY, PASSAGE = "Which fruit is rich in potassium?", "Bananas are rich in potas
 ScoredPair = tuple[str, str, float]
 """A query, a passage, and the score that it should have."""
 
-_SHOWN = 6
-"""Control tokens in a draft."""
 _EXACT, _REDUCED = 1e-3, 0.05
 """Differences from known scores: in float32, and else in standard deviations of these scores."""
 
@@ -50,8 +47,7 @@ def inspect_model(
         ``family``, ``title``, ``reasons``, ``read_out``, ``score_kind``, ``cut`` and ``verified``;
         if it can be loaded, the ``engine`` that ``backend: auto`` chooses and its reason,
         ``tokens`` of a sample pair and its ``score``, and what :func:`compared` returns as
-        ``against``. If it is not recognised, ``refused`` and the ``draft`` of a description; if it
-        cannot be loaded, ``refused``.
+        ``against``. If it is not recognised or cannot be loaded, ``refused``.
     """
     source = HubModel(model)
     try:
@@ -67,7 +63,7 @@ def inspect_model(
     try:
         recognised = recognise(model, facts, family)
     except ModelLoadError as error:
-        return {**result, "refused": str(error), "draft": draft(facts)}
+        return {**result, "refused": str(error)}
     found = recognised.family
     verified = found.verified
     result |= {
@@ -241,60 +237,3 @@ def _cut(family: Family) -> str:
     if spec.block is not None:
         caps.append(f"lists to {spec.block} passages")
     return f"the passage first, to {limit}" + (f"; {'; '.join(caps)}" if caps else "")
-
-
-def draft(facts: ModelFacts) -> str:
-    """The draft of a description, in YAML, of a model that no description fits."""
-    architecture = facts.architecture or "…"
-    lines = ["title: …", f"match: {{architectures: {architecture}}}"]
-    if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
-        kind = "causal" if architecture.endswith("ForCausalLM") else "seq2seq"
-        lines += [
-            *_pair(facts),
-            f"run: {{model: {kind}}}",
-            "# A guess: put in the words that the model was trained to answer with.",
-            'read: {logit: "yes", minus: "no"}',
-        ]
-    elif architecture.endswith("ForSequenceClassification"):
-        names = facts.config.get("id2label") or {"0": "0", "1": "1"}
-        lines += _pair(facts) if len(names) == 1 else []
-        lines += ["run: {model: classifier}", *_labels(names)]
-    else:
-        lines += ["code: required"]
-    return "\n".join(lines) + "\n"
-
-
-def _labels(names: Mapping[str, Any]) -> list[str]:
-    """The read-out of a classifier, by the names of its labels."""
-    if len(names) == 1:
-        return ["read: {label: 0}"]
-    known = {str(name).casefold(): json.dumps(name) for name in names.values()}
-    if {"entailment", "contradiction"} <= {*known}:  # the passage is the premise
-        return [f"read: {{label: {known['entailment']}, minus: {known['contradiction']}}}"]
-    indices = sorted(names, key=int)
-    if any(str(name).startswith("LABEL_") or str(name).isdigit() for name in names.values()):
-        return [f"read: {{label: {indices[-1]}, minus: {indices[0]}}}"]
-    shown = [json.dumps(names[index]) for index in indices]
-    return [
-        f"# A guess, of the labels {', '.join(shown)}.",
-        f"read: {{label: {shown[-1]}, minus: {shown[0]}}}",
-    ]
-
-
-def _pair(facts: ModelFacts) -> list[str]:
-    return [
-        "input:",
-        "  of: pair",
-        f"  control: [{', '.join(_control(facts))}]",
-        "  limit: 8192",
-        "  parts:",
-        '    - "…$query…"',
-        '    - "…$passage…"',
-    ]
-
-
-def _control(facts: ModelFacts) -> list[str]:
-    """Control tokens of the tokenizer, as YAML strings."""
-    tokens = (facts.read("tokenizer.json") or {}).get("added_tokens") or ()
-    names = [str(token.get("content")) for token in tokens if token.get("special")]
-    return [json.dumps(name, ensure_ascii=False) for name in names[:_SHOWN]]

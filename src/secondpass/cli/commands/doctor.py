@@ -101,9 +101,8 @@ def doctor(
 
     With a MODEL, it names the family of rerankers that the model belongs to, and says why. It also
     says which output of the model is read as the score, loads the model as a reranker would, and
-    shows what runs it and the tokens of a sample pair. For an unknown model, it drafts a
-    description of a new family. With `--against`, the model also scores the pairs of a file whose
-    scores are known.
+    shows what runs it and the tokens of a sample pair. With `--against`, the model also scores the
+    pairs of a file whose scores are known.
 
     The exit code is 1 if the configuration or the model does not work, or if the scores differ. It
     is also 1 if MODEL is doubtful, unless `--against` finds that its scores agree. In a pipe, and
@@ -349,9 +348,6 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
         yield _comparison_line(result["against"])
     if "refused" in result:
         yield Text("cannot run: ", "bold red") + Text(escaped(result["refused"]))
-    if "draft" in result:
-        yield Text("a draft of its description, for `family`:", "bold")
-        yield Text(result["draft"])
 
 
 def _comparison_line(result: Mapping[str, Any]) -> Text:

@@ -81,7 +81,7 @@ def recognise(
         raise ModelLoadError(
             f"the model {model!r} is {with_article(facts.architecture or 'model of no class')} that"
             f" fits no description of a reranker: {reason}. If it is one, name its family in "
-            f"`family`, or describe it there; `secondpass doctor {model}` drafts that"
+            "`family`, or describe it there"
         )
     if len(found) > 1:
         names = " and ".join(item.name for item in found)
