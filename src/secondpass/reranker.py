@@ -458,7 +458,6 @@ class Reranker:
         *,
         query: str | None = None,
         tokens_per_passage: int = 100,
-        seconds_per_call: float | None = None,
         depth: int | None = None,
         instruction: str | None = None,
     ) -> CostPlan:
@@ -474,27 +473,23 @@ class Reranker:
             query: of the sample; None assumes one of ten tokens.
             tokens_per_passage: assumed length of a rendered candidate, if ``candidates`` is a
                 number.
-            seconds_per_call: expected time of an answer; None if it is not known: the plan has no
-                time then.
             depth: number of candidates to judge; None uses the setting.
             instruction: what counts as relevant, which is part of every prompt.
 
         Raises:
             InputError: an argument is of the wrong type or out of range.
         """
-        from secondpass.asking.plan_arguments import ASSUMED_QUERY, positive, sampled
+        from secondpass.asking.plan_arguments import ASSUMED_QUERY, sampled
         from secondpass.asking.planning import planned  # of no use to a ranking
 
         sample, length = sampled(candidates, tokens_per_passage)
-        if seconds_per_call is not None:
-            positive("seconds_per_call", seconds_per_call, float)
         request = to_request(
             ASSUMED_QUERY if query is None else query, sample, text_needed=self.render.needs_text
         )
         unset = {} if length is None else {"render": Rendering(), "when": None}
         task = self._task(request, {"depth": depth, "instruction": instruction}, **unset)
-        stages, exceeded = planned(self._stages, task, self.limits, seconds_per_call)
-        return CostPlan(len(request[1]), stages, exceeded, length, seconds_per_call)
+        stages, exceeded = planned(self._stages, task, self.limits)
+        return CostPlan(len(request[1]), stages, exceeded, length)
 
     @show_call_options
     def expected_use(

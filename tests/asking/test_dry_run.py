@@ -4,7 +4,7 @@ import pytest
 
 from fakes import Model
 from scripted_services import question
-from secondpass.asking.dry_run import SimulatedLedger, dry_run
+from secondpass.asking.dry_run import dry_ledger, dry_run
 from secondpass.asking.expected_use import Expected, merged, total
 from secondpass.effects import Ask
 from secondpass.limits import Limits, Prices
@@ -16,13 +16,13 @@ PRICES = Prices(100_000, 1_000_000)  # a question of 10 and 5 tokens costs 1 + 5
 ROUNDS_LEFT = object()
 
 
-def sent_into(*effects, seconds_per_call=None, **limits):
+def sent_into(*effects, **limits):
     """The dry run of a plan that yields these effects, and what was sent into it.
 
     ``ROUNDS_LEFT`` stands for a question to the handle of the plan.
     """
     received = []
-    ledger = SimulatedLedger(Limits(**limits), seconds_per_call=seconds_per_call)
+    ledger = dry_ledger(Limits(**limits))
     call = PassCall(ledger)
 
     def plan():
@@ -35,7 +35,7 @@ def sent_into(*effects, seconds_per_call=None, **limits):
 def test_questions_are_counted_and_left_unanswered():
     asked = Ask(Model(prices=PRICES), [question(), question()])
     run, (answers,) = sent_into(asked)
-    assert (run.uses, run.rounds) == ([Expected("model", 2, 6, 20, 10, 12.0)], [2])
+    assert (run.uses, run.rounds) == ([Expected("model", 2, 6, 20, 10, 12.0)], 1)
     assert [(answer.value, answer.error.code) for answer in answers] == [(None, "dry_run")] * 2
     assert asked.service.prompts == []
 
@@ -47,42 +47,16 @@ def test_questions_are_counted_and_left_unanswered():
 def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
     ask = Ask(Model(prices=PRICES), [question()])
     run, received = sent_into(ask, ask, ask, ROUNDS_LEFT, **limits)
-    assert (run.uses[0].calls, run.rounds) == (calls, [1] * calls)
+    assert (run.uses[0].calls, run.rounds) == (calls, calls)
     assert [answer.error.code for (answer,) in received[:3]] == ["dry_run"] * calls + ["budget"] * (
         3 - calls
     )
     assert received[3] in ({None} if not limits or "deadline" in limits else {0})
 
 
-@pytest.mark.parametrize(
-    ("deadline", "codes", "calls"),
-    [
-        # Two seconds per call, two questions at a time: five take six seconds.
-        (6.0, ["dry_run"] * 5, 5),
-        (5.9, ["dry_run"] * 4 + ["deadline"], 4),
-        (4.0, ["dry_run"] * 4 + ["deadline"], 4),
-        (2.1, ["dry_run"] * 2 + ["deadline"] * 3, 2),
-        (1.0, ["deadline"] * 5, 2),
-    ],
-)
-def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes, calls):
-    ask = Ask(Model(), [question()] * 5)
-    limits = {"deadline": deadline, "concurrency": 2}
-    run, (answers, left, after) = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, **limits)
-    assert [answer.error.code for answer in answers] == codes
-    assert run.rounds == [calls]
-    assert left == 0
-    assert {answer.error.code for answer in after} == {"deadline"}
-
-
-def test_a_dry_run_repairs_nothing_and_keeps_no_exception(caplog):
-    caplog.set_level("DEBUG", "secondpass.diagnostics")
-    ledger = SimulatedLedger()
-    call = PassCall(ledger)
+def test_a_dry_run_repairs_nothing():
+    call = PassCall(dry_ledger(Limits()))
     assert (call.rounds_left(repairs=True), call.rounds_left()) == (0, None)
-    call.raised(ValueError("mine"), "the method")
-    assert ledger.error is None
-    assert not caplog.records
 
 
 SUMS = [

@@ -139,32 +139,30 @@ def test_a_ranking_takes_what_was_planned(server, described, count, depth, size,
 LLM = Model(has_logprobs=True)
 KEY = {"model": "m", "api_key": "k"}
 FIGURES = [
-    # method, candidates, calls, rounds, seconds if a call takes one and 8 run at a time
-    (Listwise(LLM), 100, 9, 9, 9),
-    (Listwise(LLM, window=None), 100, 1, 1, 1),
-    (Listwise(LLM), 21, 2, 2, 2),
-    (Blocks(LLM), 100, 11, 2, 3),
-    (Blocks(LLM, final=0), 100, 10, 1, 2),
-    (Graded(LLM), 100, 5, 1, 1),
-    (Graded(LLM, shuffles=3), 100, 15, 1, 2),
-    (Listwise(LLM, shuffles=3), 100, 27, 9, 9),
-    (Graded(LLM, judge_single=False), 1, 0, 0, None),
-    (Pointwise(LLM), 100, 100, 1, 13),
-    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1, 1),
-    (Endpoint("cohere", **KEY), 100, 1, 1, 1),
-    (Decisions("openai", **KEY), 100, 2, 1, 1),
-    (Decisions("systemone", **KEY), 100, 100, 1, 13),
-    (ByTable(), 100, 0, 0, None),
+    # method, candidates, calls, rounds
+    (Listwise(LLM), 100, 9, 9),
+    (Listwise(LLM, window=None), 100, 1, 1),
+    (Listwise(LLM), 21, 2, 2),
+    (Blocks(LLM), 100, 11, 2),
+    (Blocks(LLM, final=0), 100, 10, 1),
+    (Graded(LLM), 100, 5, 1),
+    (Graded(LLM, shuffles=3), 100, 15, 1),
+    (Listwise(LLM, shuffles=3), 100, 27, 9),
+    (Graded(LLM, judge_single=False), 1, 0, 0),
+    (Pointwise(LLM), 100, 100, 1),
+    (Endpoint("tei", base_url="http://localhost"), 100, 4, 1),
+    (Endpoint("cohere", **KEY), 100, 1, 1),
+    (Decisions("openai", **KEY), 100, 2, 1),
+    (Decisions("systemone", **KEY), 100, 100, 1),
+    (ByTable(), 100, 0, 0),
 ]
 
 
-@pytest.mark.parametrize(("method", "count", "calls", "rounds", "seconds"), FIGURES)
-def test_calls_rounds_and_seconds(method, count, calls, rounds, seconds):
+@pytest.mark.parametrize(("method", "count", "calls", "rounds"), FIGURES)
+def test_calls_and_rounds(method, count, calls, rounds):
     reranker = Reranker(method)
-    whole = reranker.plan(count, seconds_per_call=1.5).total
+    whole = reranker.plan(count).total
     assert (whole.calls, whole.rounds) == (calls, rounds)
-    assert whole.seconds == (seconds and 1.5 * seconds)
-    assert reranker.plan(count).total.seconds is None
     assert reranker.plan(0).total.calls == 0
 
 
@@ -186,13 +184,13 @@ def test_what_depends_on_answers_is_not_known(answered):
                     result = yield effect
             return Judgement([0.5] * len(task.texts))
 
-    planned = Reranker(Own(), limits={"calls": 5}).plan(100, seconds_per_call=1)
+    planned = Reranker(Own(), limits={"calls": 5}).plan(100)
     (stage,), whole = planned.stages, planned.total
     if answered:
-        assert (whole.calls, whole.rounds, whole.seconds, whole.pairs) == (9, 9, 9, 180)
+        assert (whole.calls, whole.rounds, whole.pairs) == (9, 9, 180)
         assert [item.limit for item in planned.exceeded] == ["calls"]
         return
-    assert {whole.calls, whole.rounds, whole.input_tokens, whole.cost, whole.seconds} == {None}
+    assert {whole.calls, whole.rounds, whole.input_tokens, whole.cost} == {None}
     assert (planned.exceeded, stage.left_out, stage.problem) == ((), None, "")
     assert "? calls in ? rounds, about ? tokens in" in repr(planned)
     both = [{"method": Own()}, {"method": Graded(Model()), "depth": 5}]
@@ -216,10 +214,6 @@ LIMITS = [
     (Listwise, {}, [], 0),
     (Listwise, {"calls": 9}, [], 0),
     (Listwise, {"calls": 5}, ["calls"], 40),
-    (Listwise, {"deadline": 20}, ["deadline"], 50),
-    (Listwise, {"deadline": 27}, [], 30),  # it keeps a margin
-    (Listwise, {"deadline": 2}, ["deadline"], 100),
-    (Graded, {"deadline": 3, "concurrency": 3}, ["deadline"], 40),
     (Graded, {"tokens": 100}, ["tokens"], 100),
     (Graded, {"cost": 1e-9}, ["cost"], 100),
     (Graded, {"calls": 2, "tokens": 100}, ["calls", "tokens"], 100),
@@ -230,7 +224,7 @@ LIMITS = [
 @pytest.mark.parametrize(("kind", "limits", "names", "left_out"), LIMITS)
 def test_limits_that_are_too_low_are_named_and_what_they_leave_out(kind, limits, names, left_out):
     reranker = Reranker(kind(Model(prices=PRICES, has_logprobs=True)), limits=limits)
-    planned = reranker.plan(100, seconds_per_call=3)
+    planned = reranker.plan(100)
     assert [item.limit for item in planned.exceeded] == names
     assert planned.stages[0].left_out == left_out
     for item in planned.exceeded:
@@ -268,7 +262,7 @@ def test_a_small_context_window_is_said(window, length, shortened, problem):
 def test_local_models_and_unknown_prices_have_no_cost():
     local = Reranker(ByTable()).plan(30).total
     assert (local.calls, local.rounds, local.pairs) == (0, 0, 30)
-    assert local.input_tokens is local.cost is local.seconds is None
+    assert local.input_tokens is local.cost is None
     assert Reranker(Graded(Model())).plan(30).total.cost is None
     model = Model(prices=PRICES)
     both = Cascade([{"method": Graded(model)}, {"method": Listwise(Model()), "depth": 5}])
@@ -299,8 +293,6 @@ def test_batches_that_are_split_by_their_tokens_count(server, count, tokens):
         ((1.5, {}), "candidates: give a sequence"),
         ((5, {"tokens_per_passage": 0}), "tokens_per_passage: give a whole number above 0, not 0"),
         ((5, {"tokens_per_passage": 1.5}), "tokens_per_passage: give a whole number"),
-        ((5, {"seconds_per_call": float("nan")}), "seconds_per_call: give a number above 0"),
-        ((5, {"seconds_per_call": "1"}), "seconds_per_call: give a number above 0, not '1'"),
         ((5, {"depth": 0}), "depth: must be 1 or more"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``secondpass plan``: calls, rounds, tokens, cost and time; the model must not be asked."""
+"""``secondpass plan``: calls, rounds, tokens and cost; the model must not be asked."""
 
 import json
 import sys
@@ -27,17 +27,16 @@ def listwise(write, unasked):
 
 def test_a_configuration_is_planned(secondpass, listwise):
     call = ["plan", "-c", listwise, "-n", 80, "--tokens-per-passage"]
-    told = secondpass(*call, 50, "--seconds-per-call", 2)
+    told = secondpass(*call, 50)
     found = json.loads(told.out)
     assert told.code == 0
     stages = [(stage["method"], stage["candidates"]) for stage in found["stages"]]
     assert stages == [("lexical", 80), ("listwise by m", 60)]
     whole = found["total"]
-    assert (whole["calls"], whole["rounds"], whole["seconds"]) == (5, 5, 10)
+    assert (whole["calls"], whole["rounds"]) == (5, 5)
     assert found["exceeded"] == [{"limit": "calls", "allowed": 4, "needed": 5}]
     longer = json.loads(secondpass(*call, 100).out)["total"]
     assert longer["input_tokens"] - whole["input_tokens"] == 5 * 20 * 50
-    assert longer["seconds"] is None
 
 
 def test_strategies_are_compared(secondpass, listwise):
@@ -78,7 +77,6 @@ NO_MODEL = "--compare: the configuration has no language model"
         (["-p", "nosuch"], 1, "nosuch"),
         (["-p", "lexical", "-n", "-1"], 2, "--candidates"),
         (["-p", "lexical", "--tokens-per-passage", "0"], 2, "--tokens-per-passage"),
-        (["-p", "lexical", "--seconds-per-call", "0"], 2, "--seconds-per-call"),
     ],
 )
 def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message):
@@ -170,11 +168,11 @@ def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
 
 
 def test_a_cascade_is_a_table_on_80_columns():
-    call = ("-n", "100", "--tokens-per-passage", "120", "--seconds-per-call", "1.5")
+    call = ("-n", "100", "--tokens-per-passage", "120")
     shown = on_a_terminal("plan", "--preset", "cheap", *call, columns=80).splitlines()
-    assert shown[0].split() == ["method", *"candidates calls rounds in out cost s".split()]
+    assert shown[0].split() == ["method", *"candidates calls rounds in out cost".split()]
     assert shown[2].split() == [
-        *"graded by gpt-4.1-nano".split(), "10", "1", "1", "1,444", "96", "0.0001828", "1.5"
+        *"graded by gpt-4.1-nano".split(), "10", "1", "1", "1,444", "96", "0.0001828"
     ]  # fmt: skip
 
 

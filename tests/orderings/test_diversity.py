@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.asking.dry_run import SimulatedLedger, dry_run
+from secondpass.asking.dry_run import dry_ledger, dry_run
 from secondpass.effects import Call
+from secondpass.limits import Limits
 from secondpass.orderings.diversity import Diverse, TextVectors
 from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers.embedded import EmbeddedScorer
@@ -185,7 +186,7 @@ def test_vectors_have_length_one():
 def test_dry_run_counts_the_passages():
     pytest.importorskip("tokenizers")
     order = Diverse(similarity="embedded", window=3)
-    (expected,) = dry_run(order.effects(ranked(LIKE), Call()), SimulatedLedger()).uses
+    (expected,) = dry_run(order.effects(ranked(LIKE), Call()), dry_ledger(Limits())).uses
     assert (expected.model, expected.calls, expected.pairs) == (MODEL_NAME, 0, 3)
 
 

@@ -12,32 +12,17 @@ from typing import Any, NamedTuple
 
 from secondpass.asking.expected_use import Expected, merged
 from secondpass.effects import Ask, Method, Plan, Score, Task
-from secondpass.errors import BudgetError, DeadlineError, MethodError
-from secondpass.limits import Prices, waves
+from secondpass.errors import BudgetError, MethodError
+from secondpass.limits import Limits, Prices
 from secondpass.questions import Answer, RawScores
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.scoring import member
 from secondpass.ranking.windows import judged_by_windows
 
 
-@dataclass(slots=True)
-class SimulatedLedger(Ledger):
-    """A ledger whose clock moves only by the questions that would be asked."""
-
-    seconds_per_call: float | None = None
-    """Assumed time of a question; None if it is not known: no time passes."""
-    elapsed: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return self.elapsed
-
-    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
-        """As that of a ranking, in which nothing has to be repaired."""
-        return 0 if repairs else Ledger.rounds_left(self, questions)
-
-    def record_exception(self, error: BaseException, source: str) -> None:
-        """Nothing: a plan says what failed, and nobody takes the exception."""
+def dry_ledger(limits: Limits) -> Ledger:
+    """A ledger for dry runs, in which no time passes and nothing has to be repaired."""
+    return Ledger(replace(limits, deadline=None, target=None, repair=0))
 
 
 @dataclass(slots=True)
@@ -46,8 +31,7 @@ class DryRun:
 
     uses: list[Expected] = field(default_factory=list)  # of each model, in the order of first use
     scored: list[Score] = field(default_factory=list)  # what scorers were asked
-    rounds: list[int] = field(default_factory=list)
-    """Number of questions of each round that asked any."""
+    rounds: int = 0  # that asked any question
     shortened: bool = False  # whether passages were cut to fit the context window of a model
     unanswered: bool = False
     """Whether a question had no ``assumed`` value: what the plan does after it is not known."""
@@ -55,11 +39,8 @@ class DryRun:
     error: MethodError | None = None
 
 
-def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
-    """Run a plan to its end without calling anything, within the limits of the ledger.
-
-    The deadline is kept to if the ledger has ``seconds_per_call``.
-    """
+def dry_run(plan: Plan[Any], ledger: Ledger) -> DryRun:
+    """Run a plan to its end without calling anything, within the limits of a :func:`dry_ledger`."""
     run = DryRun()
     result: Any = None
     try:
@@ -87,24 +68,13 @@ def _equal_scores(effect: Score, run: DryRun) -> RawScores:
     return RawScores([0.0] * count, called=False)
 
 
-def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> list[Answer[Any]]:
-    """The simulated answers of one round.
-
-    Its questions are sent in waves of ``concurrency``, of which each ends before the next begins.
-    """
-    service, concurrency = effect.service, ledger.limits.concurrency
+def _answers(effect: Ask[Any, Any], ledger: Ledger, run: DryRun) -> list[Answer[Any]]:
+    """The assumed answers of one round."""
+    service = effect.service
     prices: Prices | None = getattr(service, "prices", None)
-    seconds, seconds_left = ledger.seconds_per_call, ledger.question_seconds_left
-    late: Answer[Any] = Answer(error=DeadlineError("the deadline would pass before this"))
     answers: list[Answer[Any]] = []
     sent = 0
     for question in effect.questions:
-        wave = sent // concurrency
-        in_time = seconds_left is None or not seconds or (wave + 1) * seconds <= seconds_left
-        may_be_sent = ledger.has_time_for(service) if wave == 0 else in_time
-        if not may_be_sent:
-            answers.append(late)
-            continue
         estimate = question.estimate
         try:
             ledger.reserve(estimate, prices)
@@ -118,23 +88,13 @@ def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> lis
         run.uses.append(Expected(service.name, 1, question.documents, *tokens, cost))
         if question.shortened:
             run.shortened = True
-        if not in_time:
-            answers.append(late)
-        elif question.assumed is not None:
+        if question.assumed is not None:
             answers.append(Answer(question.assumed))
         else:
             run.unanswered = True
             answers.append(Answer(error=MethodError("a dry run asks nothing", "dry_run")))
     if sent:
-        run.rounds.append(sent)
-    if sent and seconds:
-        if seconds_left is None or seconds <= seconds_left:
-            ledger.add_answer(service, seconds)
-        round_seconds = waves([sent], concurrency) * seconds
-        if seconds_left is not None:
-            round_seconds = min(round_seconds, seconds_left)
-        ledger.add_question_round(round_seconds)
-        ledger.elapsed += round_seconds
+        run.rounds += 1
     return answers
 
 
@@ -146,14 +106,12 @@ class Trial(NamedTuple):
     run: DryRun
 
 
-def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
+def trials(method: Method, task: Task, ledger: Ledger) -> Iterator[Trial]:
     """Dry runs of the methods that a method runs successively, or of the method itself."""
     task = replace(task, call=PassCall(ledger))
     parts = getattr(method, "parts", None)  # which returns those methods with their tasks
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
-    inner = parts(task)
-    for number, (item, part) in enumerate(inner, 1):
-        with task.call.keeping_time(last=number == len(inner)):
-            yield from trials(item, part, ledger)
+    for item, part in parts(task):
+        yield from trials(item, part, ledger)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from secondpass.asking.dry_run import SimulatedLedger, dry_run
+from secondpass.asking.dry_run import dry_ledger, dry_run
 from secondpass.effects import Method, Task
 from secondpass.limits import Limits
 from secondpass.ranking.scoring import member
@@ -17,7 +17,7 @@ def stored_texts(stages: Sequence[Stage], task: Task) -> list[tuple[Any, Sequenc
     """Each scorer that stores passages, with the texts that it would score of a task."""
     results: list[tuple[Any, Sequence[str]]] = []
     for method in _each(stage.method for stage in stages):
-        run = dry_run(judged_by_windows(method, task), SimulatedLedger(Limits()))
+        run = dry_run(judged_by_windows(method, task), dry_ledger(Limits()))
         for effect in run.scored:
             if _stores_passages(effect.scorer):
                 results.append((effect.scorer, effect.texts))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from secondpass.asking.dry_run import DryRun, SimulatedLedger, Trial, trials
+from secondpass.asking.dry_run import DryRun, Trial, dry_ledger, trials
 from secondpass.asking.expected_use import Expected, total
 from secondpass.asking.life_cycle import runnable
-from secondpass.effects import Judgement, Left, Method, Plan, Task
-from secondpass.limits import Limits, waves
+from secondpass.effects import Judgement, Left, Plan, Task
+from secondpass.limits import Limits
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.stages import Stage
 from secondpass.types import ScoreKind
@@ -34,22 +34,19 @@ class Recorder:
 
 
 def planned(
-    stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
+    stages: Sequence[Stage], task: Task | None, limits: Limits
 ) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
     """What a ranking would take, and the limits that this exceeds; nothing without a task."""
     if task is None:
         return (), ()
-    method, limited_ledger = _first_runnable(stages, limits, seconds_per_call)
-    unlimited = replace(limits, deadline=None, calls=None, tokens=None, cost=None)
-    unlimited_ledger = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
-    items = [
-        _planned_stage(trial, limits.concurrency, seconds_per_call)
-        for trial in trials(method, task, unlimited_ledger)
-    ]
+    method = runnable(stages).method
+    unlimited = replace(limits, calls=None, tokens=None, cost=None)
+    items = [_planned_stage(trial) for trial in trials(method, task, dry_ledger(unlimited))]
     whole = CostPlan(len(task.texts), tuple(items)).total
-    exceeded = _exceeded_limits(whole, limited_ledger.left())
+    limited = dry_ledger(limits)
+    exceeded = _exceeded_limits(whole, limited.left())
     if limits != unlimited:
-        cut_runs = [trial.run for trial in trials(method, task, limited_ledger)]
+        cut_runs = [trial.run for trial in trials(method, task, limited)]
         items = [
             replace(item, left_out=_left_out(item, run))
             for item, run in zip(items, cut_runs, strict=True)
@@ -60,22 +57,11 @@ def planned(
 def expected_uses(stages: Sequence[Stage], task: Task | None, limits: Limits) -> Iterator[Expected]:
     """What each model would take within the limits of calls, tokens and cost."""
     if task is not None:
-        method, ledger = _first_runnable(stages, limits)
-        for trial in trials(method, task, ledger):
+        for trial in trials(runnable(stages).method, task, dry_ledger(limits)):
             yield from trial.run.uses
 
 
-def _first_runnable(
-    stages: Sequence[Stage], limits: Limits, seconds_per_call: float | None = None
-) -> tuple[Method, SimulatedLedger]:
-    """The method that would run, and a ledger for its dry runs."""
-    stage = runnable(stages)
-    ledger = SimulatedLedger(limits, seconds_per_call=seconds_per_call)
-    ledger.keep_time(last=stage is stages[-1])
-    return stage.method, ledger
-
-
-def _planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
+def _planned_stage(trial: Trial) -> PlannedStage:
     """What the method of a dry run without limits would take."""
     run, name, count = trial.run, trial.method.name, len(trial.task.texts)
     expected = total(run.uses)
@@ -83,19 +69,15 @@ def _planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | Non
         return PlannedStage(
             name, count, calls=None, rounds=None, pairs=expected.pairs, shortened=run.shortened
         )
-    seconds: float | None = None
-    if seconds_per_call is not None and run.rounds:
-        seconds = waves(run.rounds, concurrency) * seconds_per_call
     return PlannedStage(
         name,
         count,
         calls=expected.calls,
-        rounds=len(run.rounds),
+        rounds=run.rounds,
         pairs=expected.pairs,
         input_tokens=expected.input_tokens,
         output_tokens=expected.output_tokens,
         cost=expected.cost,
-        seconds=seconds,
         shortened=run.shortened,
         left_out=0 if run.error is None else count,
         problem="" if run.error is None else str(run.error),
@@ -121,7 +103,6 @@ def _exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ..
         ("calls", left.calls, needs.calls),
         ("tokens", left.tokens, tokens),
         ("cost", left.cost, needs.cost),
-        ("deadline", left.seconds, needs.seconds),
     )
     return tuple(
         ExceededLimit(name, allowed, needed)

@@ -1,4 +1,4 @@
-"""What a ranking would take: calls, rounds, tokens, cost and time of each stage."""
+"""What a ranking would take: calls, rounds, tokens and cost of each stage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class PlannedStage:
         input_tokens: estimated at four bytes each; None for a local model, or if ``calls`` is.
         output_tokens: the same for replies, without reasoning.
         cost: of these tokens, in the currency of the prices; None without prices.
-        seconds: of the questions; None as ``input_tokens``, or without the seconds per call.
         shortened: whether passages would be cut to fit the model's context window.
         left_out: number of its candidates that would not be judged, because the limits do not allow
             it, or the prompt does not fit; None if that depends on the answers.
@@ -48,7 +47,6 @@ class PlannedStage:
     input_tokens: float | None = None
     output_tokens: float | None = None
     cost: float | None = None
-    seconds: float | None = None
     shortened: bool = False
     left_out: int | None = 0
     problem: str = ""
@@ -65,7 +63,7 @@ class ExceededLimit:
     """A limit that is lower than what a ranking needs.
 
     Attributes:
-        limit: ``calls``, ``tokens``, ``cost`` or ``deadline``.
+        limit: ``calls``, ``tokens`` or ``cost``.
         allowed: by the limit.
         needed: without it.
     """
@@ -85,14 +83,12 @@ class CostPlan:
         stages: what each method would take, in the order in which they run.
         exceeded: the limits that would stop the ranking before its end.
         tokens_per_passage: assumed length of the candidates; None if a sample was passed.
-        seconds_per_call: assumed; None if it is not known.
     """
 
     candidates: int
     stages: tuple[PlannedStage, ...]
     exceeded: tuple[ExceededLimit, ...] = ()
     tokens_per_passage: int | None = None
-    seconds_per_call: float | None = None
 
     @property
     def total(self) -> PlannedStage:
@@ -113,7 +109,6 @@ class CostPlan:
             input_tokens=_sum([stage.input_tokens for stage in asking]),
             output_tokens=_sum([stage.output_tokens for stage in asking]),
             cost=_sum([stage.cost for stage in asking]),
-            seconds=_sum([stage.seconds for stage in asking]),
         )
 
     @property
@@ -145,7 +140,6 @@ class CostPlan:
         return {
             "candidates": self.candidates,
             "tokens_per_passage": self.tokens_per_passage,
-            "seconds_per_call": self.seconds_per_call,
             "stages": [_record(stage) for stage in self.stages],
             "total": total,
             "exceeded": [asdict(item) for item in self.exceeded],
@@ -160,8 +154,6 @@ class CostPlan:
             parts.append(f"about {tokens_in} tokens in and {tokens_out} out")
         if whole.cost is not None:
             parts.append(f"cost about {in_words(whole.cost, 4)}")
-        if whole.seconds is not None:
-            parts.append(f"{in_words(whole.seconds, 3)} s")
         about = counted(self.candidates, "candidate")
         if self.stages:
             about = f"{', then '.join(stage.method for stage in self.stages)}, {about}"

@@ -44,13 +44,6 @@ def plan(
             min=1, max=100_000, help="Number of tokens that a candidate takes in a prompt."
         ),
     ] = 100,
-    seconds_per_call: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            help="How many seconds the model takes for a call; the time is estimated from it.",
-        ),
-    ] = None,
     depth: Depth = None,
     instruction: Instruction = None,
     compare: Annotated[
@@ -63,7 +56,7 @@ def plan(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate calls, tokens, cost and time without calling a model.
+    """Estimate calls, tokens and cost without calling a model.
 
     The packages that the models need do not have to be installed. Calls are questions to language
     models and APIs, and a round is a set of calls that can be made at the same time. Their numbers
@@ -73,11 +66,10 @@ def plan(
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 
-    - `secondpass plan -c rerank.yaml --seconds-per-call 1.5 --compare`
+    - `secondpass plan -c rerank.yaml --compare`
     """
     options: dict[str, Any] = {
         "tokens_per_passage": tokens_per_passage,
-        "seconds_per_call": seconds_per_call,
         "depth": depth,
         "instruction": instruction,
     }
@@ -204,10 +196,9 @@ def _expense(plan: CostPlan) -> float:
 
 
 def _assumptions(plan: CostPlan) -> str:
-    seconds = "" if plan.seconds_per_call is None else f", {plan.seconds_per_call:g} s per call"
     return (
         f"{counted(plan.candidates, 'candidate')} of about "
-        f"{counted(plan.tokens_per_passage or 0, 'token')}{seconds}. Each row has the number of "
+        f"{counted(plan.tokens_per_passage or 0, 'token')}. Each row has the number of "
         "candidates that its method gets; in and out are tokens."
     )
 
@@ -223,7 +214,7 @@ def _print_table(
     heading: str, rows: Iterable[tuple[str, PlannedStage]], total: PlannedStage | None = None
 ) -> None:
     # So short that a table with usual numbers fits 80 columns; `_assumptions` says what they are.
-    columns = ["candidates", "calls", "rounds", "in", "out", "cost", "s"]
+    columns = ["candidates", "calls", "rounds", "in", "out", "cost"]
     table = plain_table(heading, numbers=columns)
     lines = [*rows]
     if total is not None:
@@ -238,7 +229,6 @@ def _print_table(
             in_words(stage.input_tokens) if stage.asks else "",
             in_words(stage.output_tokens) if stage.asks else "",
             "" if stage.cost is None else in_words(stage.cost, 4),
-            "" if stage.seconds is None else in_words(stage.seconds, 4),
         ]
         table.add_row(*cells)
     result_console().print(table)
