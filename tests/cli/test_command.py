@@ -74,7 +74,7 @@ values = st.sampled_from("lexical in.jsonl run.trec 1 0 -3 depth=2 depth=x trec 
 
 @shared_folder
 @given(
-    st.sampled_from(["rerank", "doctor", "presets", "schema", "nosuch", ""]),
+    st.sampled_from(["rerank", "doctor", "presets", "config", "nosuch", ""]),
     st.lists(st.one_of(options, values, words), max_size=7),
 )
 @example("rerank", ["--output", "\ud800"])

@@ -39,7 +39,6 @@ GROUPS = {
     "Models and configurations": {
         "presets": "secondpass.cli.commands.config:presets",
         "config": "secondpass.cli.commands.config:config_app",
-        "schema": "secondpass.cli.commands.config:schema",
         "doctor": "secondpass.cli.commands.doctor:doctor",
         "export": "secondpass.cli.commands.export:export",
     },

@@ -1,4 +1,4 @@
-"""``secondpass config``, ``presets``, ``schema``: check and show configurations; nothing is run."""
+"""``secondpass config`` and ``presets``: check and show configurations; nothing is run."""
 
 from __future__ import annotations
 
@@ -185,9 +185,18 @@ def _checked(
     return config, None, reranker
 
 
+def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - the schema is JSON anyway
+    """Write the JSON Schema of configurations, for editors.
+
+    For example: `secondpass config schema > secondpass.schema.json`, and as the first line of a
+    YAML file `# yaml-language-server: $schema=secondpass.schema.json`.
+    """
+    print_json(json_schema())
+
+
 config_app = typer.Typer(
     cls=CommandGroup,
-    help="Check configurations, or show them with presets filled in.",
+    help="Check configurations, or show them with presets filled in; write their schema.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -195,6 +204,7 @@ config_app = typer.Typer(
 )
 config_app.command(cls=Subcommand)(report_errors(validate))
 config_app.command(cls=Subcommand)(report_errors(show))
+config_app.command(cls=Subcommand)(report_errors(schema))
 
 
 def presets(
@@ -244,12 +254,3 @@ def _extras_of(method: Any) -> Iterator[str]:
     if isinstance(method, list):
         for value in method:
             yield from _extras_of(value)
-
-
-def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - the schema is JSON anyway
-    """Write the JSON Schema of configurations, for editors.
-
-    For example: `secondpass schema > secondpass.schema.json`, and as the first line of a YAML file
-    `# yaml-language-server: $schema=secondpass.schema.json`.
-    """
-    print_json(json_schema())
