@@ -146,7 +146,7 @@ class EmbeddedPairs:
         if missing:
             new = {key: packing.pack(text, key) for key, text in self._encoded(missing).items()}
             kept = known.put_many(new)
-            records.update((key, packing.Record.of(data)) for key, data in kept.items())
+            records.update((key, packing.unpack(data)) for key, data in kept.items())
         return records
 
     def _query(self, query: str) -> Text:
