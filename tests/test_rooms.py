@@ -101,8 +101,8 @@ formats: to_json
 formats.errors: FormatError check_numbers
 formats.files: atomic_write find_file flush_file flush_folder lock naming open_input open_locked
   uncompressed_name
-formats.lines: AnyPath INTEGER Line check_field conversion decode_line finite_float instead_of
-  read_json_lines read_lines write_lines
+formats.lines: AnyPath DoubledKeyError INTEGER Line check_field conversion decode_line instead_of
+  read_json_lines read_lines strict_json write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
 formats.requests: InputRequest UnknownKeys parse_request ranking_record request_line
 formats.totals: count not_reranked summary tokens_and_cost

@@ -79,6 +79,7 @@ def test_objects(tmp_path):
         ('{"score": 1' + "0" * 400 + "}", "is not JSON: a number is too large"),
         ('{"score": 1' + "0" * 5000 + "}", "is not JSON: a number is too large"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a": 1, "b": [{"c": 2, "\\u0063": 2}]}', "the key 'c' is there twice"),
     ],
     ids=lambda text: text[:20],
 )
