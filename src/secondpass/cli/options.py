@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from secondpass.adapters.depths import scoring_all
-from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
+from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info, warn
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load, preset
 from secondpass.errors import ConfigurationError, InputError
@@ -407,7 +407,7 @@ def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
 
 
 def note_new_stores(*configs: Mapping[str, Any]) -> None:
-    """Print which stores of passages do not exist yet: their paths may be misspelt.
+    """Print which stores of passages do not exist yet, or cannot: their paths may be misspelt.
 
     The configurations need not be valid.
     """
@@ -425,6 +425,9 @@ def note_new_stores(*configs: Mapping[str, Any]) -> None:
                 if isinstance(path, str) and not Path(path).exists():
                     paths[path] = None
     for path in paths:
+        if not Path(path).absolute().parent.is_dir():
+            warn(f"{path}: its folder does not exist, so no passage is stored")
+            continue
         command = f"`secondpass store DOCS --into {shlex.quote(path)}`"
         info(f"{path} is a new, empty store; {command} fills it")
 

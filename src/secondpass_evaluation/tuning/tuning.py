@@ -420,6 +420,8 @@ def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float 
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
+    if limits.get("latency") == 0:
+        raise InputError("latency: must be more than 0; None is no limit")
     if missing := too_few(suite):
         raise InputError(f"{suite.name}: {missing}")
 

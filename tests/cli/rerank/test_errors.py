@@ -52,6 +52,7 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["-o", "."], 1, ".: is a folder; name a file"),
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
+        (["--tag", "mine"], 2, "--tag: needs --format trec"),
         (
             ["-q", " "],
             2,

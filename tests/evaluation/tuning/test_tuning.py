@@ -241,6 +241,7 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
         (suite_of(5, 29), {}, "has 29 judged queries; tuning needs 30 or more"),
         (LAST, {"depth": 2}, "no relevant document is among the candidates of given"),
         (LAST, {"latency": -1}, "latency: must be a number of 0 or more"),
+        (LAST, {"latency": 0}, "latency: must be more than 0; None is no limit"),
         (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
         (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
         (LAST, {"depths": []}, "depths: give at least one"),
