@@ -251,8 +251,8 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
         (LAST, {"behind": "best"}, "behind: must be one of"),
         (LAST, {"behind": "lexical"}, "lexical: the suite has no corpus to search"),
     ],
-    ids=["type", "few", "hopeless", "latency", "cost", "gain", "depths", "none", "many", "depth",
-         "stage", "corpus"],
+    ids=["type", "few", "hopeless", "latency", "no time", "cost", "gain", "depths", "none", "many",
+         "depth", "stage", "corpus"],
 )  # fmt: skip
 def test_wrong_arguments(suite, options, message):
     with pytest.raises(InputError, match=message):
