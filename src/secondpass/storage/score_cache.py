@@ -57,9 +57,8 @@ class ScoreCache:
         """The score of each pair, or None; keys as of :func:`pair_keys`."""
         if self._file is None:
             return self._memory.get_many(keys)
-        found = self._file.get_many(keys)
-        scores = {key: _SCORE.unpack(value)[0] for key, value in found.items()}
-        return [scores.get(key) for key in keys]
+        found, unpack = self._file.get_many(keys), _SCORE.unpack
+        return [unpack(found[key])[0] if key in found else None for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
         """Keep scores. A pair that is known may keep its score, or get the new one."""
