@@ -133,7 +133,7 @@ scorers.embedding.minilm: MiniLM
 settings: Variables changed configurable counted describe from_mapping suggestion variable
   variables
 settings.arguments: explained
-settings.environment: fill
+settings.environment: fill read
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read states_depth
 settings.messages: ALIKE did_you_mean most_similar reworded

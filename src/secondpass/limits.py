@@ -73,8 +73,8 @@ class Prices:
     """Prices of a model per million tokens, in any currency.
 
     Attributes:
-        input: price of a million prompt tokens.
-        output: price of a million reply tokens.
+        input: price of a million prompt tokens. Those in a provider's cache cost the same here.
+        output: price of a million reply tokens, those of thinking included.
     """
 
     input: Annotated[float, Ge(0)]

@@ -296,7 +296,8 @@ class Completion:
     Attributes:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
-        input_tokens, output_tokens: None if the server did not report them.
+        input_tokens, output_tokens: cached tokens and those of thinking included; None if the
+            server did not report them.
         logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
             token itself, which comes first, and of its alternatives, by their text. None if the
             server did not report them.

@@ -29,7 +29,7 @@ from secondpass.settings.arguments import explained
 from secondpass.settings.keys import literal_keys, with_read_keys
 from secondpass.settings.messages import ALIKE, of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
-from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
+from secondpass.settings.overrides import Override, overlay, with_llm, with_parameter_names
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -260,11 +260,12 @@ def construct(
     values = merged(values, overrides)
     try:
         if llm is not None:
-            values = replace_llm(values, llm)
+            values = with_llm(values, llm)
         _check_size(values)
         if problems := [*environment.unfilled(values)]:
             raise ConfigurationError(problems)
         built: T = from_mapping(cls, values)
+        environment.keep_variables(built, values, variables)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
         written = _as_written(config, about)

@@ -12,6 +12,7 @@ from secondpass.asking.life_cycle import close_all
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 from secondpass.settings.arguments import explained
+from secondpass.settings.environment import read
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -171,7 +172,7 @@ def tune(
 
 def _whole_lists(tuning: Tuning, longest: int) -> Iterator[str]:
     """A note that the adopted depth covers all candidates."""
-    depth = None if tuning.config is None else tuning.config.get("depth")
+    depth = None if tuning.config is None else read(tuning.config.get("depth"))
     if depth is not None and depth >= longest:
         yield (
             f"depth {depth:,}: all candidates, up to {longest:,} a query, were reranked; a greater "
