@@ -134,8 +134,10 @@ def _chains(items: Sequence[Ranked]) -> Iterator[list[tuple[Ranked, int]]]:
     for index, item in enumerate(items):
         tail = item.text[-_MOST_OVERLAP:]
         of_name = beginnings.get(names[index], {})
-        others = (start for start, alike in of_name.items() if alike not in ([], [index]))
-        if len(of_name) < _FEW and not any(beginning in tail for beginning in others):
+        own = [index]
+        if len(of_name) < _FEW and not any(
+            start in tail for start, alike in of_name.items() if alike and alike != own
+        ):
             continue
         for place in range(len(tail) - _LEAST_OVERLAP + 1):  # the longest overlap first
             alike = of_name.get(tail[place : place + _LEAST_OVERLAP])

@@ -20,7 +20,6 @@ from secondpass import (
     Candidate,
     ConfigurationError,
     Problem,
-    Ranked,
     Ranking,
     Reranker,
     RerankError,
@@ -31,7 +30,6 @@ from secondpass.adapters.redaction import without_messages
 from secondpass.asking.life_cycle import aclose_all
 from secondpass.ranking.diagnostics import log_exception, log_issues
 from secondpass.ranking.options import CallOptions
-from secondpass.ranking.result import item_record
 from secondpass.settings import suggestion
 from secondpass.settings.arguments import explained
 from secondpass.settings.messages import reworded
@@ -175,12 +173,12 @@ def _outcome(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _result(item: Ranked, *, text: bool) -> Result:
-    """The item as everywhere; the score is the final one, and the document has an index."""
-    record = item_record(item, text=text)
-    record.pop("metadata", None)  # the client has it
-    index, score = record.pop("position"), record.pop("final_score")
-    return Result(**{**record, "index": index, "score": score})
+def _results(ranking: Ranking, *, text: bool) -> Iterator[Result]:
+    """The items as everywhere; the score is the final one, and the document has an index."""
+    for record in ranking.to_dict(text=text)["ranking"]:
+        record.pop("metadata", None)  # the client has it
+        index, score = record.pop("position"), record.pop("final_score")
+        yield Result(**{**record, "index": index, "score": score})
 
 
 _INSTRUCTIONS = (
@@ -334,7 +332,7 @@ class _Tools:
         """
         ranking = await self._ranking(query, documents, top_k, instruction, model)
         return Reranked(
-            results=[_result(item, text=include_text) for item in ranking],
+            results=[*_results(ranking, text=include_text)],
             left_out={why: [*positions] for why, positions in ranking.report.left_out.items()},
             **_outcome(ranking),
         )
