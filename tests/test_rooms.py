@@ -104,7 +104,8 @@ formats.files: atomic_write find_file flush_file flush_folder lock naming open_i
 formats.lines: AnyPath DoubledKeyError INTEGER Line check_field conversion decode_line instead_of
   read_json_lines read_lines strict_json write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
-formats.requests: InputRequest UnknownKeys parse_request ranking_record request_line
+formats.requests: InputRequest UnknownKeys parse_request ranked_record ranking_record
+  request_line
 formats.totals: count not_reranked summary tokens_and_cost
 formats.trec_requests: CorpusFile read_run_requests
 markup: block clean excerpt paragraph table

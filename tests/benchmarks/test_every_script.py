@@ -68,6 +68,7 @@ RUNS = {
     ),
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
+    "benchmarks/packing.py": Run("--passages 10 20", "ends"),
     "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
     "benchmarks/packed_quality.py": Run("--data {data} --sets trec-dl19", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),

@@ -56,6 +56,7 @@ from secondpass.cli.rankings import (
 )
 from secondpass.cli.tables import FittedTable
 from secondpass.cli.warming import WarmUp
+from secondpass.formats.requests import ranked_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
@@ -411,18 +412,9 @@ def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
 
 
 def _reranked_row(item: Ranked) -> dict[str, Any]:
-    row = _row(item.candidate, item.rank)
-    row |= {
-        "retrieval_rank": item.position + 1,
-        "rerank_score": item.rerank_score,
-        "final_score": item.final_score,
-        "status": item.status,
-    }
-    if item.span is not None:
-        row["span"] = list(item.span)
-    if item.spread is not None:
-        row["spread"] = item.spread
-    return row
+    """The item as ``rerank`` writes it, with its ranks by the names of results that are not."""
+    ranks = {"final_rank": item.rank, "retrieval_rank": item.position + 1}
+    return {**ranks, "metadata": {}, **ranked_record(item, text=True)}
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Explanation]) -> None:

@@ -27,6 +27,7 @@ from secondpass import (
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
+    escaped,
     fail,
     info,
     on_terminal,
@@ -357,7 +358,7 @@ def print_markdown(text: str) -> None:
     if on_terminal(sys.stdout):
         from secondpass_evaluation.cli.markdown import Report
 
-        result_console().print(Report(text))
+        result_console().print(Report(escaped(text)))
     else:
         write(text)
 

@@ -522,6 +522,17 @@ def test_results_are_explained(here, query):
     assert explanation["retrieval_rank"] == row["retrieval_rank"]
 
 
+def test_a_result_has_all_that_rerank_writes_of_it(here, query):
+    fitted = ("--set", "probabilities={intercept: 0, slope: 1}")
+    record = query("owl", "--corpus", "words", *LEXICAL, *fitted)
+    assert record["results"]
+    for row in record["results"]:
+        assert row["rank"] == row["final_rank"]
+        assert row["position"] + 1 == row["retrieval_rank"]
+        assert 0 < row["probability"] < 1
+        assert {"status", "score", "rerank_score", "final_score", "text", "metadata"} <= {*row}
+
+
 @pytest.mark.parametrize(("floor", "count"), [(2, 3), (-1, 0)])
 def test_the_table_says_what_is_below_the_threshold(here, floor, count):
     call = ("query", *OWL, *LEXICAL, "--set", f"floor={floor}", "--set", "blend.normalize=minmax")

@@ -326,7 +326,11 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
     """What is recognised in a model; the first line says whether it is doubtful."""
     doubt = result.get("doubt")
     first = Text("model: ", "bold") + Text(escaped(result["model"]))
-    yield first if doubt is None else first + Text(" is doubtful: ", "bold red") + Text(doubt)
+    yield (
+        first
+        if doubt is None
+        else first + Text(" is doubtful: ", "bold red") + Text(escaped(doubt))
+    )
     rows = {
         "family": "{family}: {title}",
         "reasons": "because of {reasons}",
@@ -351,7 +355,7 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
         yield Text("cannot run: ", "bold red") + Text(escaped(result["refused"]))
     if "draft" in result:
         yield Text("a draft of its description, for `family`:", "bold")
-        yield Text(result["draft"])
+        yield Text(escaped(result["draft"]))
 
 
 def _comparison_line(result: Mapping[str, Any]) -> Text:
