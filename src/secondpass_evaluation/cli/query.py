@@ -332,7 +332,7 @@ def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
 
 
 def _with_options(configured: RerankerOptions, **method: str | None) -> RerankerOptions:
-    """The options with those of the method as ``--set``."""
+    """The options with settings of the method, as ``--set`` gives them."""
     settings = [
         f"method.{name}={json.dumps(value, ensure_ascii=False)}"
         for name, value in method.items()
