@@ -86,7 +86,7 @@ cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens t
   use_record
 cli.options: AsJson DryRun Explain Instruction MonitorFolder Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  monitored new_folder note_new_stores overridden parse_order with_depth
+  monitored new_folder note_new_stores parse_order with_depth
 cli.progress: progress_bars
 cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_below
   report_unexplained

@@ -90,7 +90,7 @@ MODEL = {"flat": {"model": Override("m", ("method.model", "method.llm.model"))}}
 GRADED = {"type": "graded", "llm": {"type": "openai", "timeout": {"env": "ABSENT"}}}
 TAKEN = {
     # a configuration and other arguments of resolve; the place of the absent variable
-    "method": ({"method": {"env": "ABSENT"}}, MODEL, "method"),
+    "method": ({"method": {"env": "ABSENT"}}, MODEL, "method.type"),
     "type": ({"method": {"type": {"env": "ABSENT"}}}, MODEL, "method.type"),
     "type beside a model": ({"method": {"type": {"env": "ABSENT"}}}, ASKED, "method.type"),
     "timeout of a replaced model": ({"method": GRADED}, ASKED, "method.llm.timeout"),

@@ -41,7 +41,6 @@ from secondpass.cli.options import (
     grouped,
     load_for,
     monitored,
-    overridden,
     parse_order,
     with_depth,
 )
@@ -192,9 +191,11 @@ def query(
     if rerank:
         if vector:
             warn("--vector: the results of the vector search alone are reranked")
-        config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
+        chosen = _with_options(configured, model=rerank_model, device=device)
+        config_values = with_depth(_configuration(chosen, corpus), rerank_top_n)
         embedder = _embedder(config_values)
-        reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
+        # This command warns of issues, so they are not logged as warnings.
+        reranker = load_for({**config_values, "log_level": "debug"}, dry_run=dry_run)
         top_k = top_k or reranker.top_k
         options = {"order": parse_order(reranker, order), "instruction": instruction}
     elif configured != RerankerOptions() or any(
@@ -331,6 +332,16 @@ def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
     return replace(configured, settings=[*(configured.settings or ()), setting]).read()
 
 
+def _with_options(configured: RerankerOptions, **method: str | None) -> RerankerOptions:
+    """The options with settings of the method, as ``--set`` gives them."""
+    settings = [
+        f"method.{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in method.items()
+        if value is not None
+    ]
+    return replace(configured, settings=[*(configured.settings or ()), *settings])
+
+
 def _kind(config: Mapping[str, Any]) -> object:
     """The kind of the method of a configuration."""
     method = config.get("method")
@@ -349,17 +360,6 @@ def _embedder(config: Mapping[str, Any]) -> EmbeddedEmbedder:
         if model == _kind(config):
             return EmbeddedEmbedder(model=model)
     return EmbeddedEmbedder()
-
-
-def _load_reranker(
-    config: dict[str, Any], model: str | None, device: str | None, *, dry_run: bool
-) -> Reranker:
-    settings = {"model": model, "device": device}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if settings:
-        config = overridden(config, {"method": settings})
-    # This command warns of issues, so they are not logged as warnings.
-    return load_for({**config, "log_level": "debug"}, dry_run=dry_run)
 
 
 def _candidates_needed(reranker: Reranker, top_k: int, top_n: int | None) -> int:

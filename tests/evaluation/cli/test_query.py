@@ -226,7 +226,7 @@ def test_a_dry_run_estimates_the_reranking_of_what_is_found(here, secondpass, pr
 @pytest.mark.long  # imports torch
 def test_the_model_can_be_another(here, query, tmp_path):
     model = write_classifier(tmp_path / "tiny")
-    options = ("--rerank-model", model, "--device", "cpu", "-s", "method.max_length=64")
+    options = ("--rerank-model", model, "--device", "cpu")
     record = query(*OWL, "--rerank", *options)
     assert (record["report"]["status"], record["report"]["method"]) == ("ok", str(model))
 

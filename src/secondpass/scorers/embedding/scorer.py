@@ -326,6 +326,11 @@ class EmbeddingScorer:
                 found[request][passage] = result
         return [[matches[index] for index in sorted(matches)] for matches in found]
 
+    @property
+    def token_limit(self) -> int | None:
+        """The limit that the settings set; None is the model's own."""
+        return self.max_length if self.max_length < MAX_TOKENS else None
+
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         engine = self._engine.loaded
