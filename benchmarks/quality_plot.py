@@ -198,7 +198,7 @@ def measure_collection(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_data(parser)
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), help="names of folders in DATA")
     parser.add_argument(
         "--unseen",
         nargs="+",
