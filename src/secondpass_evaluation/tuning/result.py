@@ -352,7 +352,7 @@ def _other_search(tuning: Tuning) -> str:
     if other.gain is not None:
         text += f" Over {other.name}, the gain of this configuration is {_gain(tuning, other.gain)}"
         confidence = tuning.settings.get("confidence", 0.95)
-        text += "." if is_significant(other.gain, confidence) else ", so it may be chance."
+        text += "." if is_significant(other.gain, confidence) else ", which is not significant."
     return f"{text} To tune behind it: --behind {other.name}."
 
 
