@@ -336,7 +336,12 @@ class _Tools:
         query: Query,
         documents: Documents,
         tokens: Annotated[
-            int, Field(ge=1, description="Budget of tokens, by an estimate that is rarely too low.")
+            int,
+            Field(
+                ge=1,
+                description="Budget of tokens, by an estimate: about 1.5 times the number for "
+                "English text.",
+            ),
         ],
         *,
         order: Annotated[
