@@ -227,9 +227,9 @@ def write_docs(records: Sequence[Record], root: Path) -> None:
     for path in (root / "README.md", root / "docs" / "evidence.md"):
         text = path.read_text(encoding="utf-8")
         text = MARKS.sub(
-            lambda mark: f"{mark[1]}\n{part}\n{mark[3]}"
-            if (part := SECTIONS[mark[2]](records))
-            else mark[0],
+            lambda mark: (
+                f"{mark[1]}\n{part}\n{mark[3]}" if (part := SECTIONS[mark[2]](records)) else mark[0]
+            ),
             text,
         )
         path.write_text(text, encoding="utf-8")
