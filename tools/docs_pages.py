@@ -286,8 +286,8 @@ def settings_page() -> str:
         "",
         "Look up a key of a configuration here; the tables are generated from the code that "
         "validates it. [Configuration](configuration.md) explains them with examples, and "
-        "`secondpass schema` writes the same as JSON Schema, for editors. Any plain value can be read from an "
-        "[environment variable](configuration.md#environment) instead.",
+        "`secondpass schema` writes the same as JSON Schema, for editors. Any plain value can be "
+        "read from an [environment variable](configuration.md#environment) instead.",
     ]
     for section, parts in sections().items():
         lines += ["", f"## {section}"]
