@@ -73,6 +73,7 @@ RUNS = {
     "benchmarks/packed_quality.py": Run("--data {data} --sets trec-dl19", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),
     "benchmarks.preset_models": Run("--sizes 17m --repetitions 1 --passages 2 3"),
+    "benchmarks/python_docs_collection.py": Run("{scratch}/docs"),
     "benchmarks/quality.py": Run(
         f"{SETS} --stem --preset lexical --config {{root}}/benchmarks/lexical_blended.yaml", "says"
     ),
@@ -85,6 +86,7 @@ RUNS = {
     "benchmarks/simulated.py": Run("--simulations 1 --resamples 19 --parts duplicates power"),
     "benchmarks/startup.py": Run("--runs 1", "ends"),
     "benchmarks/strategies.py": Run("--data {data} --seeds 1", "ends"),
+    "benchmarks/token_estimates.py": Run(),
     "benchmarks/wall_time.py": Run("--rounds 1", "ends"),
     "benchmarks/terms.py": Run("--data {data} --set trec-dl19 --seeds 1 --queries 2", "ends"),
     "benchmarks.speed.caches": Run("--model {model} --out {scratch} --queries 1"),

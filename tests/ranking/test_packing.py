@@ -195,6 +195,34 @@ def test_a_budget_of_any_size(tokens):
     assert len(ranking_of("red apples", "a pear").pack(tokens).passages) == 2
 
 
+# The number of tokens is that of DeepSeek V4's tokenizer.
+TOKENS = {
+    "capitals": ("MUSSELS CLOSE THEIR SHELLS WHEN THE SEA WITHDRAWS.", 18),
+    "base64": (
+        "xdcUhPjPm/S3b0eQRzCAS54yJanxM7XeoWj04oUfBy/MAPyqfKYgYXF6SOUuKaP6N5qVP6pok+MuxaJ7",
+        56,
+    ),
+    "tabs": ("a\t\t\t\tb\t\t\tc\na\t\tb\t\t\t\tc\n", 12),
+    "emoji": ("So happy \U0001f600\U0001f389 \U0001f44d\U0001f3fd \u2764\ufe0f", 12),
+    "formulas": (
+        "\u2200x\u2208\u211d \u2203\u03b4>0: |f(x)|<\u03b5 \u21d2 \u2207\u00b7E=\u03c1",
+        21,
+    ),
+    "names": ("Nguy\u1ec5n Th\u1ecb Minh Khai, Kwame Nkrumah, Siobh\u00e1n N\u00ed Bhriain", 26),
+    "prose": ("Crabs hide under the weed, where it is damp, until the water returns.", 17),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens"), TOKENS.values(), ids=TOKENS)
+def test_the_estimate_is_not_too_low(text, tokens):
+    assert tokens <= estimate_most_tokens(text) <= 3 * tokens
+
+
+def test_the_estimate_of_prose_wastes_little():
+    text, tokens = TOKENS["prose"]
+    assert estimate_most_tokens(text) <= 1.6 * tokens
+
+
 # ---------------------------------------------------------------------- passages and sentences
 
 

@@ -45,9 +45,9 @@ class Term:
     """A number of 0 to 1 of each candidate, from one of its fields.
 
     Attributes:
-        field: written as those of ``render``: a dot reads nested mappings and objects, and
+        field: written as in ``render``: a dot reads nested mappings and objects, and
             ``updated|created`` is the first that a candidate has.
-        weight: relative to that of the score, which is 1.
+        weight: relative to the weight of the score, which is 1.
     """
 
     field: Annotated[str, MinLen(1)]

@@ -281,6 +281,7 @@ def choose(
                 variant.p95,
                 variant.cost,
                 statuses,
+                share_known=variant.share_known,
             )
         )
     better = None

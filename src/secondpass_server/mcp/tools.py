@@ -364,7 +364,11 @@ class _Tools:
         documents: Documents,
         tokens: Annotated[
             Whole,
-            Field(ge=1, description="Budget of tokens, by an estimate that is rarely too low."),
+            Field(
+                ge=1,
+                description="Budget of tokens, by an estimate: about 1.5 times the number for "
+                "English text.",
+            ),
         ],
         *,
         order: Annotated[

@@ -153,7 +153,7 @@ def test_explain():
 
 
 def test_pack():
-    found = call("pack", asked(tokens=16)).structured_content
+    found = call("pack", asked(tokens=17)).structured_content
     assert found["text"] == "[1] Apples\nRed apples grow on trees."
     (source,) = found["sources"]
     assert found["text"][source["start"] : source["stop"]] == "Red apples grow on trees."
