@@ -319,6 +319,11 @@ class _InTurn:
         return self._turn.state == "waiting"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether its turn has."""
+        return self._turn is not None and self._turn.began < math.inf
+
+    @property
     def seconds(self) -> float | None:
         """Seconds until the turn is over at the latest; None for no limit."""
         assert self._turn is not None
@@ -328,7 +333,7 @@ class _InTurn:
     def late(self) -> DeadlineError | None:
         """The error of a call that did not begin, because too little time is left, or none."""
         turn = self._turn
-        if turn is None or turn.state == "running":
+        if turn is None or self.has_begun:
             return None
         latest = turn.claim.latest(turn.rank)
         return scoring_time_error(self.call.ledgers, turn.claim, latest, "too little time is left")
@@ -343,7 +348,10 @@ class _InTurn:
         # In a context of its own, which an interruption ends, too.
         context = contextvars.copy_context()
         context.run(HELD.set, (*HELD.get(), self._turns))
-        return context.run(partial(score, self.call, in_task=in_task))
+        outcome = context.run(partial(score, self.call, in_task=in_task))
+        # Here, because the event loop may be busy: that is no time of the scorer.
+        self._turns.end(self._turn, time.monotonic(), scored=isinstance(outcome, list))
+        return outcome
 
     def end(self, outcome: Scored | None) -> None:
         """Count how long it waited and ran, and end its turn; None: an exception ended the call.
@@ -360,11 +368,10 @@ class _InTurn:
             outcome.sent = False
         if self._turns is None:
             return
-        scored = was_called and isinstance(outcome, list)
         if self._turn is not None:
             interrupted = was_called and isinstance(outcome, DeadlineError)
-            self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
-        elif scored:
+            self._turns.end(self._turn, now, interrupted=interrupted)
+        elif was_called and isinstance(outcome, list):
             self._turns.learn(self._pairs, now - began)
 
 
@@ -389,31 +396,81 @@ def _score_in_turn(call: CallScorer) -> CalledScores:
 
 async def _ascore_in_turn(call: CallScorer) -> CalledScores:
     """:func:`_score_in_turn` for event loops."""
-    import asyncio
-
     outcome: Scored | None = None
     turn = _InTurn(call)
     try:
+        work = partial(turn.run, in_task=True)
         if turn.needs_turn:
-            loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-            def wake() -> None:
-                with contextlib.suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(woken.set)
-
-            if turn.take(wake, loop):
-                # Not wait_for(), which until Python 3.12 may lose a cancellation.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(turn.seconds):
-                        await woken.wait()
-        outcome = turn.late()
-        if outcome is None:
-            outcome = await _acall_until_deadline(call, partial(turn.run, in_task=True))
+            outcome = await _acall_in_turn(turn, work)
+        else:
+            outcome = await _acall_until_deadline(call, work)
         return CalledScores(outcome, turn.texts)
     except OverloadedError as error:
         return CalledScores(error, turn.texts)
     finally:
         turn.end(outcome)
+
+
+async def _acall_in_turn(turn: _InTurn, work: Callable[[], Scored]) -> Scored:
+    """Run ``work`` in a thread when the turn begins; a DeadlineError if that takes too long."""
+    import asyncio
+
+    call = _CallInLoop(turn, work)
+    begin = weakref.WeakMethod(call.begin)
+
+    def wake() -> None:
+        if (begin_call := begin()) is not None:
+            begin_call()
+
+    try:
+        turn.take(wake, call.loop)
+        await asyncio.wait({call.ended}, timeout=turn.seconds)
+        if not call.ended.done() and turn.has_begun:
+            await asyncio.wait({call.ended}, timeout=turn.call.seconds_left)
+        if call.ended.done():
+            return call.ended.result().result()
+        return turn.late() or scoring_deadline_error(turn.call.ledgers)
+    finally:
+        call.running.abandon()
+
+
+class _CallInLoop:
+    """A call for which an event loop waits, and whose thread starts as soon as its turn begins.
+
+    The thread in which that happens starts it: the event loop may be busy with many other rankings,
+    and the scorer would wait for it.
+    """
+
+    def __init__(self, turn: _InTurn, work: Callable[[], Scored]) -> None:
+        import asyncio
+
+        self.loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[CallResult[Scored]] = self.loop.create_future()
+        self.running = GuardedCall(partial(contextvars.copy_context().run, work), turn.call.scorer)
+        self._turn = turn
+
+    def begin(self) -> None:
+        """Start the thread, or end with the reason why there is none."""
+        scorer = self._turn.call.scorer
+        try:
+            if (late := self._turn.late()) is not None:
+                raise late
+            check_abandoned(scorer, _most_abandoned(scorer))
+            start(partial(self._run, self.running))
+        except MethodError as error:
+            outcome = error.with_traceback(None)
+            self._run(lambda: outcome)
+        except RuntimeError:
+            self._run(_NoThreadError)
+
+    def _run(self, function: Callable[[], Scored]) -> None:
+        result = CallResult(function)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._end, result)
+
+    def _end(self, result: CallResult[Scored]) -> None:
+        if not self.ended.done():
+            self.ended.set_result(result)
 
 
 # ---------------------------------------------------------------------- scorers, as results come
