@@ -302,11 +302,12 @@ class Admission:
         others = [other for other in self.present if other.core_left]
         # Pairs of a batch are known when all of it is, those of a call when it has ended.
         end = now + (self.cost.seconds(claim.core) if self.in_calls else self.cost.mean)
+        constant, rate = self.seconds(0), self.seconds(1, calls=0)
         added = 0.0  # what the new core adds to the end of those that are due later
         for item in sorted([*others, claim], key=attrgetter("due")):
-            end += self.seconds(item.core_left)
+            end += constant + item.core_left * rate
             if item is claim:
-                added = self.seconds(item.core_left)
+                added = constant + item.core_left * rate
                 is_late = end > item.due - slack
             else:  # one that is late without the new core, too, does not count
                 end_without = end - added
