@@ -37,7 +37,8 @@ class Turns:
         self._lock = fork_lock()
         self._running: list[CallTurn] = []
         self._waiting: list[tuple[Key, int, CallTurn]] = []
-        """A heap by the order that was planned last; of turns that have ended, too."""
+        """A heap of key, number and turn, by the order that was planned last. Those that have ended
+        are in it until they come first, or it is sorted anew."""
         self._order = Order()
         self._count = 0  # of all turns
         self._of_threads: dict[int, CallTurn] = {}
@@ -55,13 +56,10 @@ class Turns:
                 if (left_over := self._of_threads.pop(turn.thread, None)) is not None:
                     self._drop(left_over)
                 self._of_threads[turn.thread] = turn
-            self._push(turn)
+            self._count += 1
+            key = self._order.key(turn.claim, turn.rank)
+            heapq.heappush(self._waiting, (key, self._count, turn))
         self.advance(now)
-
-    def _push(self, turn: CallTurn) -> None:
-        self._count += 1
-        key = self._order.key(turn.claim, turn.rank)
-        heapq.heappush(self._waiting, (key, self._count, turn))
 
     def _drop(self, turn: CallTurn) -> None:
         turn.state = "ended"
@@ -122,12 +120,14 @@ class Turns:
         order = self.admission.order(now)
         if order is self._order:
             return False
+        waiting = [
+            (order.key(turn.claim, turn.rank), number, turn)
+            for _, number, turn in self._waiting
+            if self._waits(turn) and not self._is_late(turn, now, woken)
+        ]
+        heapq.heapify(waiting)
+        self._waiting = waiting  # at once: an interruption must not lose the turns of others
         self._order = order
-        turns = [turn for _, _, turn in self._waiting if self._waits(turn)]
-        self._waiting = []
-        for turn in turns:
-            if not self._is_late(turn, now, woken):
-                self._push(turn)
         return True
 
     def _waits(self, turn: CallTurn) -> bool:
