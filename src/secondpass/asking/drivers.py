@@ -40,7 +40,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.asking.calls import Scored, collect, score
+from secondpass.asking.calls import Scored, collect, joins_calls, score
 from secondpass.asking.gate import LoopGates
 from secondpass.asking.partial_scores import CollectedScores, LatestLists
 from secondpass.asking.scheduler import (
@@ -71,7 +71,6 @@ from secondpass.errors import (
 )
 from secondpass.ranking.diagnostics import log_issues
 from secondpass.ranking.result import Ranking
-from secondpass.ranking.scoring import member
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -86,6 +85,9 @@ _SIDE_BY_SIDE = 64
 _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
+
+_PATIENCE = 1.0
+"""Seconds that a call without a deadline waits for abandoned ones to end: a part of their texts."""
 
 _SCORER_GATES = LoopGates(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
@@ -606,9 +608,20 @@ async def _acall_until_deadline(
 
     from secondpass.concurrency.threads import in_thread, with_timeout
 
+    async def check_soon(call: ScorerCall) -> None:
+        """Let abandoned calls end, which soon notice that, if there is time."""
+        until = time.monotonic() + (_PATIENCE if call.seconds_left is None else 0.0)
+        while True:
+            try:
+                return check_abandoned(call.scorer, _most_abandoned(call.scorer))
+            except AbandonedCallsError:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_PATIENCE / 20)
+
     async def in_slot() -> T:
         async with _gates_of(call.scorer, claim).in_this_loop().taken():
-            check_abandoned(call.scorer, _most_abandoned(call.scorer))
+            await check_soon(call)
             running = GuardedCall(work, call.scorer)
             try:
                 return await in_thread(running)
@@ -631,15 +644,11 @@ async def _acall_until_deadline(
 
 def _gates_of(scorer: object, claim: Claim | None) -> LoopGates:
     """What limits the threads in which an event loop calls this scorer."""
-    if not _joins_calls(scorer):
+    if not joins_calls(scorer):
         return _SCORER_GATES
     return _JOINED_GATES if claim is None or claim.until == math.inf else _CLAIMING_GATES
 
 
 def _most_abandoned(scorer: object) -> int:
     """Number of abandoned calls of a scorer from which it is not called in a thread."""
-    return _JOINED_GATES.width if _joins_calls(scorer) else _SCORER_GATES.width
-
-
-def _joins_calls(scorer: object) -> bool:
-    return member(scorer, "joins_calls", False) is True
+    return _JOINED_GATES.width if joins_calls(scorer) else _SCORER_GATES.width
