@@ -34,10 +34,6 @@ from secondpass.ranking.scoring import member, to_list
 
 Scored: TypeAlias = list[list[Any]] | MethodError
 
-_PART_SECONDS = 2.0
-"""Seconds of which a part of a call without limits may take the share that a deadline allows it:
-half. So long a scorer may go on once nobody waits for it."""
-
 
 def score(call: CallScorer, *, in_task: bool = False) -> Scored:
     """Return the scores of each request, or the scorer's exception.
@@ -85,7 +81,7 @@ def _scores(call: CallScorer) -> list[list[Any]]:
     while left:
         if running.is_abandoned:
             raise AbandonedError
-        most = max(call.at_most, turns.admission.most_together(_PART_SECONDS))
+        most = max(call.at_most, turns.admission.most_together(math.inf))
         part, left = _divided(left, most)
         began = time.monotonic()
         texts = sum(len(documents) for _, _, documents in part)

@@ -433,7 +433,7 @@ async def _acall_in_turn(turn: _InTurn, work: Callable[[], Scored]) -> Scored:
             return call.ended.result().result()
         return turn.late() or scoring_deadline_error(turn.call.ledgers)
     finally:
-        call.running.abandon()
+        call.leave()
 
 
 class _CallInLoop:
@@ -448,8 +448,9 @@ class _CallInLoop:
 
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[CallResult[Scored]] = self.loop.create_future()
-        self.running = GuardedCall(partial(contextvars.copy_context().run, work), turn.call.scorer)
+        self._running = GuardedCall(partial(contextvars.copy_context().run, work), turn.call.scorer)
         self._turn = turn
+        self._started = self._left = False
 
     def begin(self) -> None:
         """Start the thread, or end with the reason why there is none."""
@@ -458,12 +459,22 @@ class _CallInLoop:
             if (late := self._turn.late()) is not None:
                 raise late
             check_abandoned(scorer, _most_abandoned(scorer))
-            start(partial(self._run, self.running))
+            if self._left:
+                return
+            self._started = True
+            start(partial(self._run, self._running))
         except MethodError as error:
             outcome = error.with_traceback(None)
             self._run(lambda: outcome)
         except RuntimeError:
+            self._started = False
             self._run(_NoThreadError)
+
+    def leave(self) -> None:
+        """Nobody waits any more; the call continues if its thread was started."""
+        self._left = True
+        if self._started:
+            self._running.abandon()
 
     def _run(self, function: Callable[[], Scored]) -> None:
         result = CallResult(function)

@@ -31,6 +31,9 @@ _FREE = 0.2
 """Pairs that take this share of a call's constant, or less, are part of the core."""
 _CALL_TIME_SHARE = 0.5
 """Share of the time left that one call may take: it ends in time if it takes twice as long."""
+MOST_LEFT = 2.0
+"""Seconds that count as left at the most, because the caller may leave: so a call takes a second at
+the most, in which it goes on for nobody."""
 _PLAN_SHARE = 1 / 16
 """A plan is made again once this share of its calls have entered, left, or been served. It takes a
 pass over all of them, so that a decision takes the same time however many there are."""
@@ -200,7 +203,7 @@ class Admission:
         crowd = max(1.0, together / self.cost.together)
         wanted = max(claim.core - rank, self._least(claim) if rank else 0)
         if len(self.claims) == 1 or self.order(now).fits:
-            wanted = max(wanted, self.cost.pairs(_CALL_TIME_SHARE * (claim.until - now)) / crowd)
+            wanted = max(wanted, self._in_one_call(claim.until - now) / crowd)
         fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.latest(rank) - now)) / crowd
         return int(max(1, min(most, wanted, fitting)))
 
@@ -208,7 +211,11 @@ class Admission:
         """How many pairs a call may have that needs no turn; 0 if no call has ended."""
         if not self.cost.is_known:
             return 0
-        return int(min(max(0.0, self.cost.pairs(_CALL_TIME_SHARE * seconds)), sys.maxsize))
+        return int(min(max(0.0, self._in_one_call(seconds)), sys.maxsize))
+
+    def _in_one_call(self, seconds: float) -> float:
+        """How many pairs a call may have if so long is left; below 0 if its constant is longer."""
+        return self.cost.pairs(_CALL_TIME_SHARE * min(seconds, MOST_LEFT))
 
     def is_late(self, claim: Claim, rank: int, pairs: int, now: float) -> bool:
         """Whether the time of a claim does not suffice for a call of its pairs from this rank on.
