@@ -23,10 +23,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from benchmarks.checked import check
+
 from secondpass import Ranking, Reranker
 from secondpass.concurrency.turns import WIDTH
 
 TEXTS = 32
+LIMITED = {"abandoned_calls", "deadline", "overloaded"}
+"""Issues that a deadline causes."""
 
 
 class Scorer:
@@ -99,11 +103,14 @@ def main() -> None:
             for size in (8, TEXTS, None):
                 alone = rate_alone(options.call, size or TEXTS)
                 free = make(options.call, size)
-                rank(free, count, None, options.threads)
+                for ranking in rank(free, count, None, options.threads):
+                    check(ranking.report)
                 scorer = make(options.call, size)
                 began = time.process_time()
                 rankings = rank(scorer, count, deadline, options.threads)
                 cpu = time.process_time() - began
+                for ranking in rankings:
+                    check(ranking.report, LIMITED)
                 status = Counter(ranking.report.status for ranking in rankings)
                 rates = f"{scorer.rate / alone:.2f} | {free.rate / alone:.2f}"
                 found = " | ".join(str(status[name]) for name in ("ok", "partial", "unchanged"))

@@ -18,8 +18,9 @@ of a driver:
     with a deadline          in another thread             in a thread, when a slot is free
 
 A CallScorer has its scores when it ends; if its ranking calls the scorer in turns, as with a
-deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first; in an event loop its thread
-needs no slot then, and is started by the thread in which the turn begins. The results of the others are collected as they come, so that the deadline leaves what was scored before it.
+deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first. In an event
+loop it needs no slot then: its thread is started where the turn begins. The results of the others
+are collected as they come, so that the deadline leaves what was scored before it.
 
 A call that misses its deadline is abandoned: it continues in its thread to its end, or to the end
 of its batch, and what it returns is dropped. The event loop does not wait for it; the process waits
