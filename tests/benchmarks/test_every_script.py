@@ -67,6 +67,7 @@ RUNS = {
         "--seconds 1 --loads 2 --candidates 20 --out {scratch} --before {root}", "ends"
     ),
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
+    "benchmarks.many_at_once": Run("--counts 3 --call 0.001", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
     "benchmarks/packing.py": Run("--passages 10 20", "ends"),
     "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
