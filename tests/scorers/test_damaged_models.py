@@ -8,8 +8,9 @@ import shutil
 
 import pytest
 
-from checkpoint_folders import modular
+from checkpoint_folders import embedder, modular, sparse
 from damaged_folders import DAMAGES, write_damaged
+from family_models import write_causal_family
 from overlap_model import QUERIES, right_orders
 from secondpass import Reranker, RerankError
 from secondpass.scorers import choice
@@ -74,7 +75,10 @@ KINDS = {
     "classifier": write_classifier,
     "classifier with a file": light,
     "modules": modular,
+    "bi-encoder": embedder,
+    "sparse vectors": sparse,
     "late interaction": write_late_interaction,
+    "language model": lambda folder: write_causal_family(folder, "Qwen3"),
 }
 CONTENTS = {
     "half": lambda content: content[: len(content) // 2],
@@ -100,12 +104,13 @@ def test_a_damaged_file_is_a_model_that_is_not_loaded(tmp_path, monkeypatch, kin
     loads = []
     load = choice.load
     monkeypatch.setattr(choice, "load", lambda settings: loads.append(1) or load(settings))
-    right = KINDS[kind](tmp_path / "right")
+    (tmp_path / "right").mkdir()
+    right = KINDS[kind](tmp_path / "right" / "Qwen3-Reranker-0.6B")  # the name of that family
     names = [path.relative_to(right) for path in right.rglob("*") if path.is_file()]
     refused = 0
     for number, name in enumerate(names):
         for place, content in enumerate(CONTENTS.values()):
-            folder = tmp_path / f"{number} {place}"
+            folder = tmp_path / f"{number} {place}" / right.name
             shutil.copytree(right, folder)
             if content is None:
                 (folder / name).unlink()
