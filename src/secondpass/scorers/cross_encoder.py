@@ -291,7 +291,7 @@ class CrossEncoderScorer:
             if facts is None:
                 return not source_of(self).is_local
             return recognise(self.model, facts).family.input.takes_instruction
-        except (ModelLoadError, ValueError, ImportError):
+        except Exception:  # of a file, which the loader reports
             return False
 
     def _activation(self) -> Callable[[float], float]:
