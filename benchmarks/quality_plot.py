@@ -5,11 +5,14 @@
     python benchmarks/quality_plot.py --docs --reuse      rewrite them from the last measurements
     python benchmarks/quality_plot.py --sets vaswani      measure one collection again
     python benchmarks/quality_plot.py --unseen FOLDER ... also collections not used in development
+    python benchmarks/quality_plot.py --docs --sets --unseen build/python-docs    only that one,
+                                      which python_docs_collection.py writes
 
 Measures nDCG@10 of reranking after BM25, vector search and hybrid search: the first stages of
 :mod:`quality`; for a collection without vector search of its own, one by the embedded model; and
 the hybrid search of ``secondpass query``, of BM25 and that model.
-Measurements are kept in ``build/quality.json``; the docs are written from that file.
+Measurements are kept in ``build/quality.json``; the docs are written from that file. A table
+stays as it is if that file has no collection for it, and so do the plots.
 
 Each distinct passage is encoded once for all methods and depths (``memory_mb``), and once more for
 the vector search, whose vectors are cached in ``build/``. CPU time is that of the process, with
@@ -198,7 +201,7 @@ def measure_collection(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_data(parser)
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), help="names of folders in DATA")
     parser.add_argument(
         "--unseen",
         nargs="+",

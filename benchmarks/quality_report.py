@@ -23,6 +23,7 @@ TITLES = {
     "vaswani": "Vaswani",
     "xquad-en": "XQuAD, English",
     "xquad-de": "XQuAD, German",
+    "python-docs": "Python's documentation",
 }
 STAGES = {"BM25, stemmed": "BM25"}
 FULL = "100"
@@ -90,7 +91,10 @@ def compared(records: Sequence[Record], kind: str) -> list[Record]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A Markdown table; the columns after the first ``texts`` are aligned to the right."""
+    """A Markdown table, empty without rows; columns after the first ``texts`` are aligned right."""
+    rows = [*rows]
+    if not rows:
+        return ""
     dashes = [" --- "] * texts + [" ---: "] * (len(header) - texts)
     lines = [f"| {' | '.join(header)} |", f"|{'|'.join(dashes)}|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
@@ -172,20 +176,18 @@ def depth(records: Sequence[Record]) -> str:
 
 
 def summary(records: Sequence[Record]) -> str:
-    """The README's table: `embedded` at depth 100."""
+    """A table of the README: `embedded` at depth 100."""
     rows = []
     for record in by_kind(records):
-        if record["seen"]:
-            *cells, gained, ends_of_gain = changed(record)[1]
-            rows.append([*cells, f"{gained} ({ends_of_gain})"])
+        *cells, gained, ends_of_gain = changed(record)[1]
+        rows.append([*cells, f"{gained} ({ends_of_gain})"])
     header = ["collection", "first stage", "queries", "before", "after", "gain (95 % interval)"]
     return table(header, rows, texts=2)
 
 
-def unseen(records: Sequence[Record]) -> str:
-    """The table of :func:`quality` for the collections of ``--unseen``."""
-    apart = [one for one in records if not one["seen"]]
-    return quality(apart) if apart else "None has been measured with the current scoring rule."
+def which(records: Sequence[Record], *, seen: bool) -> list[Record]:
+    """The collections on which constants were chosen, or the others (``--unseen``)."""
+    return [one for one in records if one["seen"] is seen]
 
 
 def notes(records: Sequence[Record]) -> str:
@@ -202,10 +204,11 @@ def notes(records: Sequence[Record]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Sequence[Record]], str]] = {
-    "quality": lambda records: quality([one for one in records if one["seen"]]),
-    "unseen": unseen,
+    "quality": lambda records: quality(which(records, seen=True)),
+    "unseen": lambda records: quality(which(records, seen=False)),
     "depth": depth,
-    "summary": summary,
+    "summary": lambda records: summary(which(records, seen=True)),
+    "summary_unseen": lambda records: summary(which(records, seen=False)),
 }
 """Name in the comment that marks the place of a table in the docs -> table."""
 
@@ -217,11 +220,21 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def write_docs(records: Sequence[Record], root: Path) -> None:
-    """Replace the marked tables of README.md and docs/evidence.md, and draw the plots."""
+    """Replace the marked tables of README.md and docs/evidence.md, and draw the plots.
+
+    Those without measurements stay as they are.
+    """
     for path in (root / "README.md", root / "docs" / "evidence.md"):
         text = path.read_text(encoding="utf-8")
-        text = MARKS.sub(lambda mark: f"{mark[1]}\n{SECTIONS[mark[2]](records)}\n{mark[3]}", text)
+        text = MARKS.sub(
+            lambda mark: (
+                f"{mark[1]}\n{part}\n{mark[3]}" if (part := SECTIONS[mark[2]](records)) else mark[0]
+            ),
+            text,
+        )
         path.write_text(text, encoding="utf-8")
+    if not which(records, seen=True):
+        return
     (root / "docs" / "quality.svg").write_text(tradeoff(records), encoding="utf-8")
     (root / "docs" / "before-after.svg").write_text(before_after(records), encoding="utf-8")
 

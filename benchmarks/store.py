@@ -18,13 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from secondpass import Reranker
-from secondpass.scorers.embedding import packing
 from secondpass.scorers.embedding.encoder import DIMENSIONS, MAX_TOKENS
 from secondpass.scorers.embedding.minilm import load_tokenizer
 from secondpass.scorers.embedding.passage_store import LAYOUT
@@ -62,16 +60,9 @@ def made_up() -> Iterator[tuple[bytes, bytes]]:
     """Keys and records of passages that nobody asks for."""
     while True:
         ids = TOKENS - 20
-        body = b"".join(
-            (
-                struct.pack("<f", 0.01),
-                os.urandom(DIMENSIONS + 2 * TOKENS + DIMENSIONS // 4 * TOKENS + 4 * ids),
-                os.urandom(10 * SENTENCES),
-            )
-        )
-        counts = struct.pack("<BBHHH", packing.VERSION, 0, TOKENS, ids, SENTENCES)
-        checksum = zlib.crc32(body, zlib.crc32(counts))
-        yield os.urandom(32), counts + struct.pack("<I", checksum) + body
+        header = struct.pack("<HHHHf", 0, TOKENS, ids, SENTENCES, 0.01)
+        size = DIMENSIONS + 2 * TOKENS + DIMENSIONS // 4 * TOKENS + 4 * ids + 10 * SENTENCES
+        yield os.urandom(32), header + os.urandom(size)
 
 
 def resident() -> float:
@@ -106,7 +97,7 @@ def reranker(path: Path | None, size: int = 4096) -> Reranker:
 
 def fill(path: Path, count: int, texts: Sequence[str], size: int) -> None:
     """A file of that many records, with those of the texts among them."""
-    store: Store[bytes] = Store(path, LAYOUT, size * 1_000_000)
+    store = Store(path, LAYOUT, size * 1_000_000)
     records = made_up()
     for start in range(0, count // 2, AT_ONCE):
         store.put_many(dict(islice(records, min(AT_ONCE, count // 2 - start))))

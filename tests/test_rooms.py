@@ -86,7 +86,7 @@ cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens t
   use_record
 cli.options: AsJson DryRun Explain Instruction Order Quiet RankingOptions
   RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  new_folder note_new_stores overridden parse_order with_depth
+  new_folder note_new_stores parse_order with_depth
 cli.progress: progress_bars
 cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_below
   report_unexplained
@@ -101,10 +101,11 @@ formats: to_json
 formats.errors: FormatError check_numbers
 formats.files: atomic_write find_file flush_file flush_folder lock naming open_input open_locked
   uncompressed_name
-formats.lines: AnyPath INTEGER Line check_field conversion decode_line finite_float instead_of
-  read_json_lines read_lines write_lines
+formats.lines: AnyPath DoubledKeyError INTEGER Line check_field conversion decode_line instead_of
+  read_json_lines read_lines strict_json write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
-formats.requests: InputRequest UnknownKeys parse_request ranking_record request_line
+formats.requests: InputRequest UnknownKeys parse_request ranked_record ranking_record
+  request_line
 formats.totals: count not_reranked summary tokens_and_cost
 formats.trec_requests: CorpusFile read_run_requests
 markup: block clean excerpt paragraph table
@@ -132,7 +133,7 @@ scorers.embedding.minilm: MiniLM
 settings: Variables changed configurable counted describe from_mapping suggestion variable
   variables
 settings.arguments: explained
-settings.environment: fill
+settings.environment: fill read
 settings.keys: literal_keys may_name_key with_hidden_keys
 settings.loading: has_store read states_depth
 settings.messages: ALIKE did_you_mean most_similar reworded

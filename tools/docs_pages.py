@@ -284,10 +284,10 @@ def settings_page() -> str:
         "",
         "# Every setting",
         "",
-        "Look up a key of a configuration here; the tables are of the signatures that validate it. "
-        "[Configuration](configuration.md) explains them with examples, and `secondpass config "
-        "schema` writes the same as JSON Schema, for editors. Any plain value can be read from an "
-        "[environment variable](configuration.md#environment) instead.",
+        "Look up a key of a configuration here; the tables are generated from the code that "
+        "validates it. [Configuration](configuration.md) explains them with examples, and "
+        "`secondpass config schema` writes the same as JSON Schema, for editors. Any plain value "
+        "can be read from an [environment variable](configuration.md#environment) instead.",
     ]
     for section, parts in sections().items():
         lines += ["", f"## {section}"]

@@ -4,7 +4,7 @@
 
     SecondPassError
     ├── ConfigurationError (also a ValueError)   wrong settings; raised by constructors
-    │   └── NotSerializableError                 to_config() of an object that YAML cannot express
+    │   └── NotSerializableError                 to_config() of a key or of an object without a name
     ├── InputError (also a ValueError)           wrong query, candidates or per-call argument
     ├── MissingExtraError (also a RuntimeError   an optional package is not installed
     │     and an ImportError)
@@ -100,7 +100,7 @@ class ConfigurationError(SecondPassError, ValueError):
 
 
 class NotSerializableError(ConfigurationError):
-    """A reranker holds an object without a registered name, which YAML cannot express."""
+    """A reranker holds a key, or an object without a registered name: neither is written out."""
 
 
 class InputError(SecondPassError, ValueError):

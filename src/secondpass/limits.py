@@ -23,9 +23,9 @@ class Limits:
     Attributes:
         deadline: wall-clock seconds until the best order so far is returned. Calls still running
             are abandoned. Local scorers score the texts in batches, so that some scores are ready
-            in time. If other methods follow (a fallback, a later stage of a cascade), a method ends
-            after four fifths of the time left, except a scorer that has scored something and that
-            only a fallback follows.
+            in time. A method that others follow (a fallback, a later stage of a cascade) gets 80 %
+            of the remaining time. A scorer that has already scored something, and that only
+            fallbacks follow, may use the rest.
         target: wall-clock seconds in which a ranking should end. It does what a deadline does for
             scorers, but the first ``min_depth`` candidates of a ranking that is not refused are
             scored even if that takes longer.
@@ -73,8 +73,8 @@ class Prices:
     """Prices of a model per million tokens, in any currency.
 
     Attributes:
-        input: price of a million prompt tokens.
-        output: price of a million reply tokens.
+        input: price of a million prompt tokens. Those in a provider's cache cost the same here.
+        output: price of a million reply tokens, those of thinking included.
     """
 
     input: Annotated[float, Ge(0)]

@@ -185,6 +185,8 @@ class Scorer(Protocol):
             False. It is passed if a call has one, and requests of one call have the same.
         truncated(query, documents): the indices of documents of an earlier call that were longer
             than the model reads, as far as that is known; for the report. It must not wait.
+        token_limit: the number of tokens that the configuration lets the model read, for the report
+            of longer ones; None, the default, is the model's own limit.
         query_truncated(query, documents): the same, of those beside which the query was longer than
             the model reads.
         passes(query, documents): the number of passes in which a model that reads lists has read
@@ -296,7 +298,8 @@ class Completion:
     Attributes:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
-        input_tokens, output_tokens: None if the server did not report them.
+        input_tokens, output_tokens: cached tokens and those of thinking included; None if the
+            server did not report them.
         logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
             token itself, which comes first, and of its alternatives, by their text. None if the
             server did not report them.

@@ -81,6 +81,7 @@ from secondpass.ranking.windows import PASSAGES, Passages
 from secondpass.settings import (
     built,
     configurable,
+    keep_sources_of,
     not_serializable,
     parameters_of,
     registry,
@@ -286,21 +287,32 @@ class Reranker:
         current = {name: getattr(self, name) for name in parameters_of(Reranker)}
         current |= {"order": self._order_name or self.order, **settings}
         Reranker.__init__(made, **current)
+        keep_sources_of(self, made, settings)
         return made
 
     def to_config(self) -> dict[str, Any]:
         """Return the mapping that :meth:`from_config` accepts, without defaults.
 
+        What came from an environment variable is written as its name.
+
         Raises:
-            NotSerializableError: the method or the ordering has no registered name.
+            NotSerializableError: the method or the ordering has no registered name, or a setting
+                holds a key.
         """
         if type(self).__init__ is not Reranker.__init__:
             raise not_serializable(self, "reranker")
+        from secondpass.settings.environment import Variable, by_name
+        from secondpass.settings.keys import check_written
+
         try:
             settings = to_mapping(self, registry.dump_part)
         except NotSerializableError as error:
             raise NotSerializableError(error.problems, "to_config") from None
-        return settings if self._order_name is None else {**settings, "order": self._order_name}
+        if self._order_name is not None and not isinstance(settings.get("order"), Variable):
+            settings["order"] = self._order_name
+        written: dict[str, Any] = by_name(settings)
+        check_written(written, "to_config")
+        return written
 
     @show_call_options
     def rerank(
@@ -733,6 +745,6 @@ _METHODS = frozenset({"method", "fallback"})
 """Settings that :meth:`Reranker.changed` keeps."""
 
 _ATTRIBUTES = frozenset(parameters_of(Reranker)) | {
-    *("_fixed_settings", "_gate", "_methods", "_order_name", "_stages"),
+    *("_fixed_settings", "_gate", "_methods", "_order_name", "_sources", "_stages"),
 }
 """The attributes that the constructor sets."""

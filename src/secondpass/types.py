@@ -70,7 +70,8 @@ _PLAIN_IDS = frozenset({int, str, type(None)})
 def plain_id(identifier: Any) -> Any:
     """The id as a plain integer or string, None for NaN, or as given if it is another object.
 
-    A boolean is no integer.
+    A boolean is no integer. A float without a fraction is one: pandas makes floats of integers
+    where one is missing.
     """
     if isinstance(identifier, bool):
         return identifier
@@ -79,6 +80,11 @@ def plain_id(identifier: Any) -> Any:
     try:
         return operator.index(identifier)
     except BaseException as error:  # foreign methods may raise anything
+        reraise_exit(error)
+    try:
+        if isinstance(identifier, Real) and (number := float(identifier)).is_integer():
+            return int(number)
+    except BaseException as error:
         reraise_exit(error)
     try:
         return identifier if identifier == identifier else None  # noqa: PLR0124
@@ -107,8 +113,9 @@ class Candidate:
     Attributes:
         text: what a method is shown by default. Only strings are read; others are only returned.
         id: the caller's identifier; may repeat, or be None. Integers of other libraries, such as
-            numpy's, become an int, and NaN, which pandas has for a missing value, None. Other
-            objects, such as a UUID, are kept; their ``str()`` stands in records.
+            numpy's, and floats without a fraction become an int, and NaN, which pandas has for a
+            missing value, None. Other objects, such as a UUID, are kept; their ``str()`` stands in
+            records.
         score: the retrieval score, higher is better; None if there is none.
         metadata: any further fields; never modified.
     """

@@ -129,8 +129,12 @@ class Journal:
 
         So each system, and each repetition, is measured with its own calls.
         """
-        path = self.path.with_name(f"{self.path.name}.answers.sqlite")
-        return ResponseCache.of_run(path, system, before=self._opened)
+        return ResponseCache.of_run(self.answers_path, system, before=self._opened)
+
+    @property
+    def answers_path(self) -> Path:
+        """The file of the answers of services, until the run is complete."""
+        return self.path.with_name(f"{self.path.name}.answers.sqlite")
 
     def find(self, key: str, query: str, candidates: Sequence[Candidate]) -> Ranking | None:
         """The ranking of this key; None if there is none.

@@ -158,7 +158,7 @@ def test_a_cancelled_wait_leaves_no_slot():
             pass
 
     asyncio.run(main())
-    assert (gate._holders, gate._waiting) == ({}, [])
+    assert (gate._holders, gate._lines, gate._turns) == ({}, {}, [])
 
 
 def test_a_slot_that_nothing_refers_to_is_given_to_others():
@@ -197,6 +197,32 @@ def test_slots_of_a_loop_that_does_not_run_are_given_to_others(closed):
         loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks), 10))
         loop.close()
         assert sorted(ended[1:]) == [0, 1, 2]
-    assert len(gate._waiting) == 0
+    assert not gate._lines
     for task in tasks:
         task._log_destroy_pending = False
+
+
+def test_a_turn_takes_the_same_work_however_many_rankings_wait():
+    """In turns of rankings that were looked at, which is what a wait of many cost."""
+    looked_at = []
+
+    class Counted(Gate):
+        def _turn(self, ranking):
+            looked_at.append(ranking)
+            return super()._turn(ranking)
+
+    class Ranking:
+        pass
+
+    async def main(gate):
+        async def call(ranking):
+            async with gate.taken(ranking):
+                await asyncio.sleep(0)
+
+        rankings = [Ranking() for _ in range(500)]
+        await asyncio.gather(*(call(ranking) for ranking in rankings for _ in range(2)))
+
+    gate = Counted(8)
+    asyncio.run(asyncio.wait_for(main(gate), 60))
+    assert len(looked_at) < 10 * 1000
+    assert not gate._turns

@@ -104,7 +104,7 @@ def check(others, reranker, limits):
     turns = turns_of(inner(reranker.method))
     wait_until(lambda: not counted(turns) and not turns._waiting and not turns.admission.present)
     slots = reranker._gate
-    wait_until(lambda: not slots._holders and not slots._waiting)
+    wait_until(lambda: not slots._holders and not slots._lines)
 
 
 def places(act, accepts):

@@ -21,6 +21,7 @@ from secondpass.questions import Completion
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
 from secondpass.storage import files as storage_files
+from secondpass.storage.store import Store
 from secondpass.storage.store_file import StoreFile
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
@@ -122,8 +123,10 @@ def test_a_row_of_another_question_is_not_accepted(path):
     reranker = grading(model(), path)
     reranker.rerank("q", TEXTS)
     for value in ('{"values": [1]}', "[]", "null", "no JSON", '{"places": [0, 0], "doubled": 0}'):
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("UPDATE answers SET value = ?", (value,))
+        with closing(sqlite3.connect(path)) as connection:
+            [(key,)] = connection.execute("SELECT key FROM answers")
+        with closing(Store(path, LAYOUT, 10**9)) as store:
+            store.put_many({key: value.encode()})
         llm = model()
         ranking = grading(llm, path).rerank("q", TEXTS)
         assert (len(llm.prompts), ranking.report.status) == (1, "ok")

@@ -64,11 +64,14 @@ RUNS = {
         "--seconds 1 --loads 2 --candidates 20 --out {scratch} --before {root}", "ends"
     ),
     "benchmarks/long_passages.py": Run(f"{ENGLISH} --questions 2 --places 1", "ends"),
+    "benchmarks.many_at_once": Run("--counts 3 --call 0.001", "ends"),
     "benchmarks/overhead.py": Run("--rounds 1", "ends"),
+    "benchmarks/packing.py": Run("--passages 10 20", "ends"),
     "benchmarks/packed_prompts.py": Run("--data {data} --queries 8", "ends"),
     "benchmarks/packed_quality.py": Run("--data {data} --sets trec-dl19", "ends"),
     "benchmarks/partial_results.py": Run(f"{SETS} --rankings 1 --patterns"),
     "benchmarks.preset_models": Run("--sizes 17m --repetitions 1 --passages 2 3"),
+    "benchmarks/python_docs_collection.py": Run("{scratch}/docs"),
     "benchmarks/quality.py": Run(
         f"{SETS} --stem --preset lexical --config {{root}}/benchmarks/lexical_blended.yaml", "says"
     ),
@@ -81,6 +84,7 @@ RUNS = {
     "benchmarks/simulated.py": Run("--simulations 1 --resamples 19 --parts duplicates power"),
     "benchmarks/startup.py": Run("--runs 1", "ends"),
     "benchmarks/strategies.py": Run("--data {data} --seeds 1", "ends"),
+    "benchmarks/token_estimates.py": Run(),
     "benchmarks/wall_time.py": Run("--rounds 1", "ends"),
     "benchmarks/terms.py": Run("--data {data} --set trec-dl19 --seeds 1 --queries 2", "ends"),
     "benchmarks.speed.caches": Run("--model {model} --out {scratch} --queries 1"),

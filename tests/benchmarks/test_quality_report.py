@@ -63,8 +63,9 @@ def records():
 
 def test_unseen_collections_stand_apart(report, records):
     more = [*records, record("new", seen=False)]
-    assert report.unseen(records) == "None has been measured with the current scoring rule."
-    assert "| new | BM25 | 8 |" in report.unseen(more)
+    for name in ("unseen", "summary_unseen"):
+        assert report.SECTIONS[name](records) == ""
+        assert "| new | BM25 | 8 |" in report.SECTIONS[name](more)
     for name in ("quality", "depth", "summary"):
         assert report.SECTIONS[name](more) == report.SECTIONS[name](records)
 
@@ -79,6 +80,10 @@ def test_the_docs_are_written_in_place(report, records, tmp_path):
     assert "share of the gain at 100" in first[1]
     report.write_docs(records, tmp_path)
     assert [(tmp_path / name).read_text() for name in ("README.md", "docs/evidence.md")] == first
+    report.write_docs([record("python-docs", seen=False)], tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "| Cranfield | BM25 | 8 | .400 |" in text  # a table without measurements stays
+    assert "| Python's documentation | BM25 | 8 | .400 |" in text
     for name in ("quality.svg", "before-after.svg"):
         root = ElementTree.fromstring((tmp_path / "docs" / name).read_text(encoding="utf-8"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

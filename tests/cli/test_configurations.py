@@ -182,6 +182,16 @@ def test_depth(described, top_n, depth):
     assert with_depth(described, top_n) == {"depth": depth}
 
 
+def test_a_store_in_no_folder_is_not_announced_as_new(secondpass, write, tmp_path):
+    file = write("in.jsonl", [{"id": "d1", "text": "A pear is a fruit."}])
+    store = tmp_path / "gone" / "passages.store"
+    told = secondpass(
+        "rerank", file, "-q", "fruit", "-p", "embedded", "--set", f"method.store={store}"
+    )
+    assert f"{store}: its folder does not exist, so no passage is stored" in told.flat
+    assert "new, empty store" not in told.flat
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_store_that_is_new_is_named_once(secondpass, write, tmp_path, again):
     """Its path may be misspelt."""

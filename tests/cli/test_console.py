@@ -80,6 +80,10 @@ CALLS = [
     ("rerank", "--config", "c.yaml", "lines.jsonl"),
     ("rerank", "--config", "c.yaml", "lines.jsonl", "--format", "jsonl"),
     ("rerank", "--config", "c.yaml", "lines.jsonl", "--explain", f"a{NAME}"),
+    ("rerank", "--preset", "lexical", "found.jsonl", "--query", "k", "--text"),
+    ("pack", "--preset", "lexical", "found.jsonl", "--query", "k"),
+    ("pack", "--preset", "lexical", "found.jsonl", "--query", "k", "--json"),
+    ("pack", "--preset", "lexical", "lines.jsonl"),
     ("rerank", "--preset", "lexical", f"{NAME}.jsonl"),
     ("rerank", "--preset", "lexical", "--set", f"{NAME}=1", "lines.jsonl"),
     ("rerank", "--preset", NAME, "lines.jsonl"),
@@ -100,6 +104,7 @@ def test_no_name_of_a_user_controls_the_terminal(tmp_path, monkeypatch, call):
     candidates = [{"id": f"{letter}{NAME}", "text": NAME, NAME: NAME} for letter in "ab"]
     line = {"id": NAME, "query": NAME, "candidates": candidates}
     Path("lines.jsonl").write_text(json.dumps(line) + "\n")
+    Path("found.jsonl").write_text("".join(json.dumps(each) + "\n" for each in candidates))
     shown = on_a_terminal(*call)
     assert "k" in shown  # of the name
     assert not {*shown} & {*"\x07\x9b\u202e\u2066"}

@@ -19,10 +19,10 @@ def found(write):
 
 
 def test_the_text_for_a_query(secondpass, found):
-    told = secondpass("pack", found, "-q", QUERY, "--tokens", 22, *EMBEDDED)
+    told = secondpass("pack", found, "-q", QUERY, "--tokens", 26, *EMBEDDED)
     assert told.code == 0
     assert told.out == "[1] Fruit\n[…] Red apples are good. Green ones too.\n"
-    assert "1 of 3 candidates, 22 tokens" in told.flat
+    assert "1 of 3 candidates, 26 tokens" in told.flat
     assert "scored" not in told.flat
     told = secondpass("pack", found, "-q", QUERY, "--depth", 2, *EMBEDDED)
     assert "tokens; 2 of 3 scored (depth 2)" in told.flat
@@ -43,7 +43,7 @@ def test_what_fits_nowhere_is_told_with_the_tokens_that_it_needs(secondpass, fou
 
 def test_all_lines_are_scored_unless_a_depth_is_stated(secondpass, write):
     lines = write("lines.txt", "No fruit.\n" * 120 + "Red apples.\n")
-    call = ["pack", lines, "-q", QUERY, "--lines", "--tokens", 15]
+    call = ["pack", lines, "-q", QUERY, "--lines", "--tokens", 16]
     told = secondpass(*call, "-p", "lexical")
     assert "Red apples." in told.out
     assert "scored" not in told.flat

@@ -57,7 +57,7 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
                 present.remove(call)
                 admission.leave(call.claim)
         if present:
-            key = admission.key(now)
+            key = admission.order(now).key
             call = min(present, key=lambda one: key(one.claim, one.claim.begun))
             rank = call.claim.begun
             order.append((call, rank, now))

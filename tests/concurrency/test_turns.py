@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass import Reranker
-from secondpass.concurrency.admission import Claim
+from secondpass.concurrency.admission import Admission, Claim
 from secondpass.concurrency.turns import Sharing, Turns
 from secondpass.errors import OverloadedError
 
@@ -166,8 +166,9 @@ def test_at_half_capacity_a_limit_costs_no_calls_and_no_scores(cost, lengths, wi
 def test_no_call_has_more_than_the_batch_size(batch_size):
     cost = COSTS["mixed"]
     rankings = poisson(0.2, cost, [1, 20, 100], 6, 100, count=200, batch_size=batch_size)
-    for ranking in Simulation(cost, 6).run(rankings):
-        assert max(ranking.calls) <= batch_size
+    Simulation(cost, 6).run(rankings)
+    assert max(max(ranking.calls) for ranking in rankings) <= batch_size
+    for ranking in rankings[10:]:  # the first calls are small
         assert len(ranking.calls) == math.ceil(ranking.pairs / batch_size)
 
 
@@ -254,6 +255,49 @@ def test_one_call_that_hangs_costs_later_ones_little():
     hangs = False
     after = simulation.run([Ranking(2000 + 30 * number, 100, 0.5) for number in range(8)])
     assert all(ranking.scored >= 0.75 * before.scored for ranking in after)
+
+
+@pytest.mark.parametrize("same_time", [True, False])
+def test_a_turn_takes_the_same_work_however_many_rankings_wait(same_time, monkeypatch):
+    """In claims and turns that were looked at."""
+    looked_at = 0
+
+    def is_late(*arguments):
+        nonlocal looked_at
+        looked_at += 1
+        return before[0](*arguments)
+
+    def all_fit(admission, claims, now):
+        nonlocal looked_at
+        looked_at += len(claims)
+        return before[1](admission, claims, now)
+
+    before = Admission.is_late, Admission._all_fit
+    monkeypatch.setattr(Admission, "is_late", is_late)
+    monkeypatch.setattr(Admission, "_all_fit", all_fit)
+    arrivals = [0.0] * 1000 if same_time else [0.002 * number for number in range(1000)]
+    rankings = [Ranking(arrives, 32, 30.0, batch_size=8) for arrives in arrivals]
+    Simulation(COSTS["constant"], 6).run(rankings)
+    turns = sum(len(ranking.calls) for ranking in rankings)
+    assert turns >= 4000
+    assert looked_at < 100 * turns
+
+
+def test_a_scorer_that_lets_calls_wait_for_each_other_is_not_called_with_long_lists_at_once():
+    """Its calls have run alone before, so that their cost says nothing of several at a time."""
+    cost = COSTS["rate"]
+    simulation = Simulation(cost, 6, 1)
+    simulation.run([Ranking(number, 100, 0.3) for number in range(20)])
+    rankings = simulation.run([Ranking(100 + number / 30, 100, 0.3) for number in range(60)])
+    assert sum(ranking.scored >= 10 for ranking in rankings) >= 0.9 * len(rankings)
+
+
+def test_the_first_calls_of_a_scorer_are_small_if_there_are_several():
+    cost = COSTS["rate"]
+    rankings = [Ranking(number / 30, 100, 0.3) for number in range(60)]
+    Simulation(cost, 6, 1).run(rankings)
+    assert rankings[0].calls[0] == 32
+    assert sum(ranking.scored >= 10 for ranking in rankings) >= 0.9 * len(rankings)
 
 
 class Slow:

@@ -62,6 +62,14 @@ def test_a_parameter_reaches_its_setting_and_is_written_once(
     assert config_of(adapter, adapter.make(reranker)) != config
 
 
+@needs("parameters")
+def test_a_preset_with_another_model_has_its_limit(adapter: Any) -> None:
+    component = adapter.make("default", model="some/model")
+    assert config_of(adapter, component)["method"].keys() == {"type", "model"}
+    again = adapter.load(adapter.save(component))
+    assert config_of(adapter, again) == config_of(adapter, component)
+
+
 CALLS = [("top_k", 2), ("depth", 2), ("floor", 0.25), ("dedupe", True), ("dedupe", False)]
 
 

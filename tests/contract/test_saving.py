@@ -154,12 +154,24 @@ def test_objects_in_a_mapping_are_saved_by_their_names(adapter: Any) -> None:
     assert all(f'"{name}"' in text for name in ("cascade", "lost_in_the_middle", "deadline"))
 
 
+ADDRESS = f"https://host/v1?api_key={KEY}"
+ASKS = {"type": "graded"}
 IN_A_MAPPING: dict[str, Callable[[], Any]] = {
     "options": lambda: {
         "method": {"type": "graded", "llm": {**LLM, "options": {"extra_headers": {"Token": KEY}}}}
     },
-    "an address": lambda: {
-        "method": {"type": "graded", "llm": {**LLM, "base_url": f"https://host/v1?api_key={KEY}"}}
+    "an address": lambda: {"method": {"type": "graded", "llm": {**LLM, "base_url": ADDRESS}}},
+    "an address, ready": lambda: Reranker({**ASKS, "llm": {**LLM, "base_url": ADDRESS}}),
+    "an address by variable": lambda: {
+        "method": {**ASKS, "llm": {**LLM, "base_url": {"env": "ADDRESS"}}}
+    },
+    "an address by variable, ready": lambda: Reranker.from_config(
+        {"method": {**ASKS, "llm": {**LLM, "base_url": {"env": "ADDRESS"}}}}
+    ),
+    "an address by variable, in an object": lambda: {
+        "method": Reranker.from_config(
+            {"method": {**ASKS, "llm": {**LLM, "base_url": {"env": "ADDRESS"}}}}
+        ).method
     },
     "an API": lambda: {
         "method": {"type": "endpoint", "api": "cohere", "model": "m", "api_key": KEY}
@@ -174,7 +186,10 @@ IN_A_MAPPING: dict[str, Callable[[], Any]] = {
 
 @needs("saving")
 @pytest.mark.parametrize("make", IN_A_MAPPING.values(), ids=IN_A_MAPPING)
-def test_no_key_is_written_or_shown(adapter: Any, make: Callable[[], Any]) -> None:
+def test_no_key_is_written_or_shown(
+    adapter: Any, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADDRESS", ADDRESS)
     component = adapter.make(make())
     ways: list[Callable[[Any], Any]] = [adapter.save, pickle.dumps, repr, str, copy.deepcopy]
     for way in ways:

@@ -185,9 +185,15 @@ def no_configuration(folder):
     (folder / "notes.txt").write_text("no model")
 
 
+def damaged(folder):
+    write_classifier(folder)
+    (folder / "modules.json").write_text("[1]")
+
+
 @pytest.mark.parametrize(
     ("write", "message"),
     [
+        (damaged, "cannot be loaded: AttributeError"),
         (default_prompt, "has a default prompt, so that it cannot be exported"),
         (no_configuration, "has no config.json"),
         (modular, "is of the class ModernBertModel, which is no sequence classifier"),

@@ -144,6 +144,44 @@ def test_budget_ends_between_questions(provider, graded):
     assert ranking.report.usage.input_tokens == 50_000
 
 
+CACHED = {
+    # the same tokens: of the input, 2,000 were read from the provider's cache and 500 written to it
+    "anthropic": {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 2000,
+        "cache_creation_input_tokens": 500,
+        "output_tokens": 7,
+    },
+    "openai": {
+        "prompt_tokens": 2510,
+        "prompt_tokens_details": {"cached_tokens": 2000, "cache_write_tokens": 500},
+        "completion_tokens": 7,
+        "completion_tokens_details": {"reasoning_tokens": 4},
+        "total_tokens": 2517,
+    },
+    "google": {
+        "promptTokenCount": 2510,
+        "cachedContentTokenCount": 2000,
+        "candidatesTokenCount": 3,
+        "thoughtsTokenCount": 4,
+        "totalTokenCount": 2517,
+    },
+}
+
+
+@pytest.mark.parametrize("limit", [{"tokens": 2600}, {"cost": 0.0026}])
+@pytest.mark.parametrize("api", CACHED)
+def test_cached_tokens_count_in_usage_cost_and_limits(provider, reranker, api, limit):
+    llm = {**provider.llm(api, api_key="k"), "prices": {"input": 1.0, "output": 1.0}}
+    provider.play(fake.usage(CACHED[api]))
+    method = {"type": "graded", "batch_size": 2, "llm": llm}
+    ranking = reranker(method=method, limits={**limit, "concurrency": 1}).rerank("q", GIVEN)
+    usage = ranking.report.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 2510, 7)
+    assert usage.cost == pytest.approx(2517 / 1e6)
+    assert codes(ranking) == {"budget"}
+
+
 def test_the_deadline_covers_repairs(provider, graded):
     def rank(deadline):
         provider.play(fake.says(lambda answer: "no"), fake.silence())

@@ -1,5 +1,8 @@
 """Lines of text and of JSON."""
 
+import bz2
+import gzip
+import lzma
 import shlex
 import shutil
 import subprocess
@@ -33,8 +36,26 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
     path.write_bytes(b"one\n\xff\n")
     with pytest.raises(FormatError) as raised:
         list(read_lines(path))
-    convert = f"`iconv -f latin1 -t utf-8 {path} > new-file`"
+    convert = f"`iconv -f latin1 -t utf-8 < {path} > new-file`"
     assert str(raised.value) == f"{path}:2: is not UTF-8: byte 1 is 0xff; convert it: {convert}"
+
+
+@pytest.mark.parametrize(
+    ("compress", "program"),
+    [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2"), (lzma.compress, "unxz")],
+)
+def test_a_compressed_file_of_another_name_says_so(tmp_path, monkeypatch, compress, program):
+    """The command of the message decompresses it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").write_bytes(compress(b'{"a": 1}\n'))
+    with pytest.raises(FormatError) as raised:
+        list(read_lines("a b"))
+    command = f"{program} < 'a b' > new-file"
+    assert str(raised.value) == f"a b:1: is compressed; decompress it: `{command}`"
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    assert [line.text for line in read_lines("new-file")] == ['{"a": 1}']
 
 
 @pytest.mark.parametrize(
@@ -79,6 +100,7 @@ def test_objects(tmp_path):
         ('{"score": 1' + "0" * 400 + "}", "is not JSON: a number is too large"),
         ('{"score": 1' + "0" * 5000 + "}", "is not JSON: a number is too large"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a": 1, "b": [{"c": 2, "\\u0063": 2}]}', "the key 'c' is there twice"),
     ],
     ids=lambda text: text[:20],
 )

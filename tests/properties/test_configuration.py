@@ -2,18 +2,21 @@
 
 import json
 import os
+import pickle
 import re
+from collections import Counter
 from math import inf
 from unittest.mock import patch
 
 import jsonschema
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass import ConfigurationError, MissingExtraError, Reranker, config
+from secondpass.settings.loading import over_preset
 
 UNSET = "SCHEMA_UNSET"
 NULL = "SCHEMA_NULL"
@@ -311,6 +314,76 @@ def test_schema_and_loader_accept_the_same(path, configuration, data):
             assert NOT_IN_A_SCHEMA.search(str(problem)), (str(problem), configuration)
     else:
         assert problems, configuration
+
+
+NOT_SETTINGS = {"options", "model_kwargs", "tokenizer_kwargs", "config_kwargs", "preset"}
+"""What is passed on to other libraries, and what is no setting of the reranker."""
+
+
+def with_variables(value, chosen):
+    """A configuration with variables in place of the plain values that are ``chosen``."""
+    if isinstance(value, dict) and not value.keys() <= {"env", "default"}:
+        return {
+            key: item if key in NOT_SETTINGS else with_variables(item, chosen)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_variables(item, chosen) for item in value]
+    if isinstance(value, dict) or not chosen():
+        return value
+    return {"env": UNSET, "default": value}
+
+
+def _variables_in(value):
+    """The variables that a configuration names, each as often as it does."""
+    if isinstance(value, dict) and "env" in value:
+        return Counter([value["env"]])
+    inside = value.values() if isinstance(value, dict) else value
+    return (
+        sum(map(_variables_in, inside), Counter()) if isinstance(value, dict | list) else Counter()
+    )
+
+
+EVERYWHERE = {
+    "method": {
+        "type": "cascade",
+        "stages": [
+            {"type": "lexical", "k1": 1.5},
+            {"type": "graded", "depth": 9, "llm": {"type": "openai", "model": "m"}},
+        ],
+    },
+    "blend": {"original": 0.5, "normalize": "rrf"},
+    "fallback": ["lexical", {"type": "endpoint", "api": "cohere", "model": "m", "floor": 0.5}],
+    "orders": {"a": "lost_in_the_middle", "b": {"type": "tiers", "field": "f", "tiers": ["x"]}},
+    "order": "a",
+    "terms": [{"type": "recency", "weight": 0.1, "field": "date", "half_life_days": 3}],
+    "limits": {"deadline": 5.0},
+    "cache": "file.cache",
+    "depth": 100,
+}
+
+
+def written_by_name(named):
+    reranker = Reranker.from_config(named)
+    written = reranker.to_config()
+    assert _variables_in(written) == _variables_in(over_preset(named)), (named, written)
+    assert pickle.loads(pickle.dumps(reranker)).to_config() == written
+    assert reranker.changed().to_config() == written
+    return written
+
+
+def test_every_setting_that_came_from_a_variable_is_written_by_name():
+    named = with_variables(EVERYWHERE, lambda: True)
+    assert written_by_name(named) == named
+
+
+@SLOW
+@given(CONFIGURATIONS, st.data())
+def test_what_came_from_variables_is_written_by_name(configuration, data):
+    try:
+        written_by_name(with_variables(configuration, lambda: data.draw(st.booleans())))
+    except (ConfigurationError, MissingExtraError):
+        reject()
 
 
 TOKENS = [

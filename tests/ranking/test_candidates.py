@@ -322,6 +322,24 @@ def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
     assert weighted == pytest.approx(finals[0])
 
 
+@pytest.mark.parametrize("blend", [Blend(0.5, "minmax"), Blend(0.5, "none")])
+def test_two_scores_that_rise_are_named(blend):
+    scorer = ByTable({"0": 0.9, "1": 0.6}, score_kind="probability")
+    ranking = Reranker(scorer, blend=blend).rerank("q", scored_candidates([0.2, 0.5]))
+    issues = {issue.code: issue.message for issue in ranking.report.issues}
+    assert [*issues] == (["scores_ascending"] if blend.normalize == "minmax" else [])
+    assert all("if these are distances" in message for message in issues.values())
+    falling = Reranker(scorer, blend=blend).rerank("q", scored_candidates([0.5, 0.2]))
+    assert falling.report.issues == ()
+
+
+def test_of_two_copies_whose_scores_rise_the_issue_says_which_is_kept():
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", scored_candidates([0.2, 0.5], ["a"] * 2))
+    assert ranking.report.left_out == {"duplicate": (0,)}
+    (issue,) = ranking.report.issues
+    assert (issue.code, "counts as better" in issue.message) == ("scores_ascending", True)
+
+
 def test_the_copy_with_the_smallest_distance_is_kept():
     given = scored_candidates([*DISTANCES, 1.0], ["a", "b", "a", "c"])
     ranking = Reranker(ByTable(), dedupe=True).rerank("q", given)

@@ -1,7 +1,7 @@
 import random
 import warnings
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -82,18 +82,54 @@ def test_by_ranks(lists, settings, expected):
         ),
         ({"one": {"a": 2, "b": 1}, "two": {"b": 2, "a": 1}}, {"two": 3}, {"b": 3 / 4, "a": 1 / 4}),
         ({"distances": {"a": 0.1, "b": 0.3, "c": 0.4}}, None, {"a": 1, "b": 1 / 2, "c": 0}),
+        ({"distances": {"a": 0.1, "b": 0.3}}, None, {"a": 1, "b": 0}),
+        ({"distances": {"a": 0.1, "b": 0.3}}, {"distances": 1e308}, {"a": 1, "b": 0}),
         ({"one": {"a": 3, "b": None, "c": 1}}, None, {"a": 1, "b": 0, "c": 0}),
         ({"one": {"a": 7}, "two": {"b": 3, "c": 2}}, None, {"b": 1 / 2, "a": 1 / 4, "c": 0}),
         ({"one": {}, "two": {"a": 2, "b": 1}}, None, {"a": 1 / 2, "b": 0}),
         ({"one": {"a": 1e308, "b": -1e308, "c": 0}}, None, {"a": 1, "c": 1 / 2, "b": 0}),
     ],
-    ids=["scores", "weights", "distances", "no score", "constant", "an empty list", "huge"],
+    ids=[
+        "scores",
+        "weights",
+        "distances",
+        "two distances",
+        "huge weight",
+        "no score",
+        "constant",
+        "an empty list",
+        "huge",
+    ],
 )
 def test_by_scores(lists, weights, expected):
     named = {name: listed(found, [*found.values()]) for name, found in lists.items()}
     fused = fuse(named, by="scores", weights=weights)
     assert dict(scores_of(fused)) == pytest.approx(expected)
     assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
+
+
+LATIN_SQUARE = ["abcd", "badc", "cdab", "dcba"]
+"""Each document has each rank once."""
+
+
+@pytest.mark.parametrize("rrf_k", [0, 1, 7, 60])
+def test_sums_of_equal_numbers_are_equal(rrf_k):
+    for names in permutations("wxyz"):
+        lists = {name: listed(ids) for name, ids in zip(names, LATIN_SQUARE, strict=True)}
+        assert len({one.score for one in fuse(lists, rrf_k=rrf_k)}) == 1
+        weights = dict(zip(names, (0.1, 0.2, 0.3, 0.7), strict=True))
+        alike = {name: listed("ab"[weight > 0.25]) for name, weight in weights.items()}
+        fused = fuse(alike, weights=weights | {max(weights, key=weights.get): 0})
+        assert [one.score for one in fused] == pytest.approx([0.5, 0.5])
+
+
+def test_weights_of_any_size():
+    weights = {"one": 1e308, "two": 1.7e308}
+    fused = fuse({"one": listed("ab"), "two": listed("ba")}, weights=weights, rrf_k=0)
+    assert scores_of(fused) == [
+        ("b", pytest.approx((1.7 + 0.5) / 2.7)),
+        ("a", pytest.approx((1 + 0.85) / 2.7)),
+    ]
 
 
 def test_a_document_is_the_union_of_its_candidates():
@@ -119,6 +155,7 @@ def test_what_identifies_a_document():
         "one": [{"id": 3, "text": "x"}, "text of a", Candidate(None), Candidate(None)],
         "two": [{"id": "3", "text": "y"}, Candidate("text of a"), Candidate("x"), Candidate(None)],
     }
+    lists["three"] = [Candidate("z", 3.0)]
     fused = fuse(lists)
     known = [(one.id, one.text) for one in fused]
     assert known[:2] == [(3, "x"), (None, "text of a")]
@@ -136,6 +173,11 @@ def test_agreement_and_render_read_what_a_fused_candidate_has():
         ranking = reranker.rerank("text of 2", fuse(lists))
         assert (ranking.report.skipped is not None) is skipped
         assert ranking.report.issues == ()
+
+
+class Unreadable:
+    def __str__(self):
+        raise KeyError("a passage")
 
 
 def fuse_scores(*scores):
@@ -159,6 +201,10 @@ def fuse_scores(*scores):
         (
             lambda: fuse_scores(0.5, "0.1", None),
             r"lists\['one'\]: 1 of 3 scores cannot be read.*a str",
+        ),
+        (
+            lambda: fuse({"one": ["a", Candidate("b", Unreadable())]}),
+            r"^lists\['one'\]\[1\]\.id: cannot be read \(KeyError\)$",
         ),
         (lambda: fuse_scores(0.5, float("nan")), "1 of 2 scores cannot be read.*not nan"),
         (

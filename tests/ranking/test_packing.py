@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
+from collections import UserDict
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -16,6 +19,11 @@ from secondpass.ranking.packing import MARK, estimate_most_tokens
 from secondpass.ranking.splitting import sentences
 
 FIELDS = ("source_id", "split_idx_start")
+
+
+def joined(parts):
+    """What matches the parts of a passage in a packed text."""
+    return rf"[ \n]{re.escape(MARK)}[ \n]".join(map(re.escape, parts))
 
 
 def words(text):
@@ -102,10 +110,117 @@ def test_what_is_packed_fits_once_and_is_found_again(passages, tokens, count, **
         stop = source.stop
         text = ranking[source.position].text
         parts = [text[slice(*span)] for span in source.spans]
-        assert packed.text[source.start : source.stop] == f" {MARK} ".join(parts)
+        assert re.fullmatch(joined(parts), packed.text[source.start : source.stop])
         assert all(before[1] <= after[0] for before, after in pairwise(source.spans))
         assert packed.text[source.start : source.stop] in packed.passages[source.number - 1]
     assert len(packed.passages) == len({source.number for source in packed.sources})
+
+
+# ---------------------------------------------------------------------- how often it counts
+
+
+class Counted:
+    """A counter of words that notes its calls, and the characters that it has read."""
+
+    def __init__(self, least=0):
+        self.calls = self.characters = 0
+        self.least = least
+
+    def __call__(self, text):
+        self.calls += 1
+        self.characters += len(text)
+        return self.least + len(text.split())
+
+
+def many_passages(number):
+    return [f"{'red apples ' * (1 + index % 7)}{index:06d}" for index in range(number)]
+
+
+def one_of_many_sentences(number):
+    text = " ".join(f"Apple {index} is red." for index in range(number))
+    return [(text, {}, sentences_of(text, [index % 7 / 7 for index in range(number)]))]
+
+
+def a_document_in_parts(number):
+    return [(f"apple {index:06d} ", at(13 * index)) for index in range(number)]
+
+
+@pytest.mark.parametrize("made", [many_passages, one_of_many_sentences, a_document_in_parts])
+@pytest.mark.parametrize("share", [0.1, 0.9, 9])
+@pytest.mark.parametrize("least", [0, 2])
+def test_each_part_is_counted_once(made, share, least):
+    passages = made(400)
+    size = sum(len(it if isinstance(it, str) else it[0]) for it in passages)
+    count = Counted(least)
+    tokens = max(1, round(share * size / 7))
+    packed = ranking_of(*passages).pack(tokens, count=count, neighbours=FIELDS)
+    assert packed.tokens <= tokens
+    assert count.calls < 3 * 400 + 60
+    assert count.characters < 20 * size
+
+
+@pytest.mark.parametrize("share", [0.5, 9])
+def test_neighbours_are_found_without_comparing_all(share):
+    """An order of magnitude: each text is compared with the few that begin as it ends."""
+    words = [f"apple-{index:015d}" for index in range(1500)]
+    texts = [f"{one} {next}" for one, next in pairwise(words)]
+    packed = ranking_of(*texts).pack(round(share * 1500), count=Counted(), numbered=False)
+    assert packed.passages[0].split() == words[: len(packed.passages[0].split())]
+    assert len(packed.passages) == 1
+
+
+@pytest.mark.parametrize(
+    "count",
+    [lambda text: len(text) ** 1.2, lambda text: 3 * len(text.split()) + len(text) % 5],
+    ids=["the whole has more", "up and down"],
+)
+def test_the_budget_holds_where_the_whole_has_more_tokens_than_its_parts(count):
+    texts = many_passages(40)
+    packed = ranking_of(*texts).pack(700, count=count)
+    assert 0 < packed.tokens == math.ceil(count(packed.text)) <= 700
+    left = [at for positions in packed.left_out.values() for at in positions]
+    assert sorted([*left, *(it.position for it in packed.sources)]) == [*range(40)]
+
+
+def test_where_the_whole_has_fewer_tokens_the_budget_is_used():
+    # Each passage alone costs two tokens more than within the text.
+    packed = ranking_of(*many_passages(40)).pack(
+        100, count=lambda text: 2 * bool(text) + len(text.split())
+    )
+    assert 90 <= packed.tokens <= 100
+
+
+@pytest.mark.parametrize("tokens", [sys.maxsize, 10**400], ids=["large", "too large for a float"])
+def test_a_budget_of_any_size(tokens):
+    assert len(ranking_of("red apples", "a pear").pack(tokens).passages) == 2
+
+
+# The number of tokens is that of DeepSeek V4's tokenizer.
+TOKENS = {
+    "capitals": ("MUSSELS CLOSE THEIR SHELLS WHEN THE SEA WITHDRAWS.", 18),
+    "base64": (
+        "xdcUhPjPm/S3b0eQRzCAS54yJanxM7XeoWj04oUfBy/MAPyqfKYgYXF6SOUuKaP6N5qVP6pok+MuxaJ7",
+        56,
+    ),
+    "tabs": ("a\t\t\t\tb\t\t\tc\na\t\tb\t\t\t\tc\n", 12),
+    "emoji": ("So happy \U0001f600\U0001f389 \U0001f44d\U0001f3fd \u2764\ufe0f", 12),
+    "formulas": (
+        "\u2200x\u2208\u211d \u2203\u03b4>0: |f(x)|<\u03b5 \u21d2 \u2207\u00b7E=\u03c1",
+        21,
+    ),
+    "names": ("Nguy\u1ec5n Th\u1ecb Minh Khai, Kwame Nkrumah, Siobh\u00e1n N\u00ed Bhriain", 26),
+    "prose": ("Crabs hide under the weed, where it is damp, until the water returns.", 17),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens"), TOKENS.values(), ids=TOKENS)
+def test_the_estimate_is_not_too_low(text, tokens):
+    assert tokens <= estimate_most_tokens(text) <= 3 * tokens
+
+
+def test_the_estimate_of_prose_wastes_little():
+    text, tokens = TOKENS["prose"]
+    assert estimate_most_tokens(text) <= 1.6 * tokens
 
 
 # ---------------------------------------------------------------------- passages and sentences
@@ -178,6 +293,63 @@ def test_embedded_scores_every_sentence():
     ]
     best = max(item.pieces, key=lambda piece: piece[2])
     assert best[:2] == item.span
+
+
+CODE = """Counts apples. Then pears.
+
+def count(tree):
+    total = 0
+    # Only red ones. Not green ones.
+    for apple in tree:
+        total += apple.red
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("best", "expected"),
+    [
+        (
+            ["total = 0", "Not green ones."],
+            "{mark}\n    total = 0\n    # Only red ones. Not green ones.\n{mark}",
+        ),
+        (
+            ["def count(tree):", "return total"],
+            "{mark}\ndef count(tree):\n{mark}\n    return total",
+        ),
+        (["total += apple.red"], "{mark}\n        total += apple.red\n{mark}"),
+        (["Then pears."], "Counts apples. Then pears.\n{mark}"),
+    ],
+)
+def test_code_stays_in_its_lines(best, expected):
+    pieces = [
+        (start, stop, 0.9 if CODE[start:stop] in best else 0.1) for start, stop in sentences(CODE)
+    ]
+    expected = expected.format(mark=MARK)
+    # As many words as the best lines have, so that no other line fits.
+    packed = ranking_of((CODE, {}, pieces)).pack(words(expected), count=words, numbered=False)
+    assert packed.text == expected
+    (source,) = packed.sources
+    assert re.fullmatch(
+        joined([CODE[slice(*span)] for span in source.spans]),
+        packed.text[source.start : source.stop],
+    )
+
+
+def test_a_mark_keeps_the_ends_of_lines_beside_it():
+    text = "Some more fruit:\n- red apples\n- green pears. Both are ripe.\n- plums\n- figs"
+    best = ["- red apples", "Both are ripe.", "- figs"]
+    pieces = [(*span, float(text[slice(*span)] in best)) for span in sentences(text)]
+    packed = ranking_of((text, {}, pieces)).pack(11, count=words, numbered=False)
+    marked = f"{MARK}\n- red apples\n{MARK} Both are ripe.\n{MARK}\n- figs"
+    assert packed.text == marked
+
+
+def test_long_lines_of_code_are_divided():
+    text = "if ripe:\n    " + "eat(apple); " * 60
+    start = text.index("eat", 350)
+    packed = ranking_of((text, {}, [(start, start + 11, 1.0)])).pack(5, count=words, numbered=False)
+    assert packed.text == f"{MARK} eat(apple); {MARK}"
 
 
 # ---------------------------------------------------------------------- copies and neighbours
@@ -310,6 +482,55 @@ def test_a_tokenizer_of_tokenizers_counts():
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     packed = ranking_of("red apples").pack(10, count=tokenizer)
     assert packed.tokens == 4
+
+
+def of_numpy(text):
+    return pytest.importorskip("numpy").arange(len(text.split()))
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda text: {"input_ids": text.split(), "attention_mask": [1] * words(text)},
+        lambda text: UserDict(input_ids=text.split(), token_type_ids=[]),
+        lambda text: {"input_ids": [text.split()]},
+        lambda text: [text.split()],
+        lambda text: [(word, (0, 1)) for word in text.split()],
+        lambda text: SimpleNamespace(ids=text.split()),
+        lambda text: [SimpleNamespace(ids=text.split())],
+        of_numpy,
+        lambda text: of_numpy(text)[None],
+        lambda text: {"input_ids": of_numpy(text)[None]},
+        lambda text: of_numpy(text).size * of_numpy("one two")[1],
+        lambda text: of_numpy(text).sum() * 0 + words(text),
+    ],
+)
+def test_tokens_are_counted_in_each_form_that_tokenizers_return(count):
+    ranking = ranking_of("red apples " * 400, "a red car")
+    packed = ranking.pack(20, count=count, numbered=False)
+    assert (packed.passages, packed.tokens) == (("a red car",), 3)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"tokens": 3},
+        {},
+        "three",
+        "3",
+        b"three",
+        {"a", "b"},
+        [["a"], ["b"]],
+        -1,
+        True,
+        math.inf,
+        None,
+        iter("abc"),
+    ],
+)
+def test_what_says_no_number_of_tokens_is_refused(result):
+    with pytest.raises(InputError, match="count: must return a number of 0 or more, or the tokens"):
+        ranking_of("red apples").pack(5, count=lambda _text: result)
 
 
 def test_sources_are_named_by_their_metadata():

@@ -74,7 +74,7 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
 )
 def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings, status):
     method = Judging(Judgement([7.0, -3.0], score_kind="logit"), score_kind="probability")
-    given = [Candidate("a", score=0.1), Candidate("b", score=0.2)]
+    given = [Candidate("a", score=0.2), Candidate("b", score=0.1)]
     report = Reranker(method, log_level="debug", **settings).rerank("q", given).report
     assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
     codes = [issue.code for issue in report.issues]

@@ -4,6 +4,7 @@ import math
 import random
 import statistics
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,8 @@ from secondpass.ranking.terms import Number, Recency, Value, to_seconds
 
 NOW = "2026-11-27T12:00:00Z"
 SECONDS = datetime(2026, 11, 27, 12, tzinfo=UTC).timestamp()
+DAYS = 86_400
+MIDNIGHT = SECONDS - DAYS / 2
 CLICKS = {"type": "number", "field": "clicks", "high": 10, "weight": 0.2}
 
 
@@ -66,13 +69,18 @@ def codes(ranking):
         (datetime.min, datetime.min.replace(tzinfo=UTC).timestamp()),
         *[(value, None) for value in ("", "yesterday", "2026-13-01", True, None, [], math.nan)],
         (10**999, None),
+        *[(year, MIDNIGHT) for year in (20261127, 20261127.0, "2026-11-27")],
+        *[(month, MIDNIGHT - 26 * DAYS) for month in (202611, "202611", "2026-11")],
+        *[(year, MIDNIGHT - 330 * DAYS) for year in (2026, 2026.0, "2026")],
+        *[(SECONDS * unit, SECONDS) for unit in (1e3, 1e6, 1e9)],
+        (str(int(SECONDS)), SECONDS),
+        (str(int(SECONDS) * 1000), SECONDS),
+        *[(number, None) for number in (1, 12, 0.5, 365, 1899, 2101, 20_785, 45_988, 20261301)],
+        *[(text, None) for text in ("12", "2026-13", "nan", "inf", "3 days")],
     ],
 )
 def test_times(value, seconds):
     assert to_seconds(value) == seconds
-
-
-DAYS = 86_400
 
 
 @pytest.mark.parametrize(
@@ -106,6 +114,25 @@ DAYS = 86_400
 )
 def test_a_term_of_a_value(term, value, expected):
     assert term.of(value, SECONDS) == (None if expected is None else pytest.approx(expected))
+
+
+def test_values_of_numpy_are_read_as_those_of_python():
+    numpy = pytest.importorskip("numpy")
+    assert to_seconds(numpy.datetime64("2026-11-27T12:00")) == SECONDS
+    assert to_seconds(numpy.datetime64("2026-11-27T12:00", "ns")) == SECONDS
+    assert to_seconds(numpy.int64(2026)) == to_seconds(2026)
+    assert to_seconds(numpy.datetime64("NaT")) is None
+    term = Value(field="f", weight=1, values={"true": 1, "7": 0.7}, default=0.1)
+    values = [numpy.int64(7), numpy.float32(7), 7.0, numpy.True_, numpy.zeros(2), 7.5]
+    assert [term.of(value, SECONDS) for value in values] == [0.7, 0.7, 0.7, 1, 0.1, 0.1]
+
+
+def test_a_year_counts_and_a_number_of_another_unit_is_reported():
+    term = {"type": "recency", "field": "at", "half_life_days": 365, "weight": 1}
+    years = rank([(0.6, {"at": 2020}), (0.5, {"at": 2026}), (0.5, {"at": "2025"})], [term])
+    assert (years.order, codes(years)) == ((1, 2, 0), [])
+    ages = rank([(0.5, {"at": 400}), (0.6, {"at": 3})], [term])
+    assert codes(ages) == ["term_missing"]
 
 
 # ---------------------------------------------------------------------- operations
@@ -145,6 +172,16 @@ def test_a_blend_by_value_is_taken_as_it_is(blend, kind, units):
     ranking = rank(rows, [CLICKS], kind, blend=blend)
     scores = [item.final_score * 1.2 for item in sorted(ranking, key=lambda item: item.position)]
     assert scores == pytest.approx(units, abs=1e-6)
+
+
+def test_sums_of_equal_numbers_are_equal_and_weights_may_be_huge():
+    columns = [{"type": "number", "field": name, "high": 1, "weight": 0.1} for name in "abc"]
+    values = (0.1, 0.2, 0.7)
+    rows = [(0.3, dict(zip("abc", order, strict=True))) for order in permutations(values)]
+    rows.append((0.9, {"a": 1, "b": 1, "c": 1}))
+    assert len({item.final_score for item in rank(rows, columns)}) == 2
+    huge = [{**column, "weight": 1e308} for column in columns]
+    assert [item.final_score for item in rank(rows[-2:], huge)] == pytest.approx([1, 1 / 3])
 
 
 def test_a_fallback_has_its_own_scale():

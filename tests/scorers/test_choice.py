@@ -249,8 +249,10 @@ OWN_ARGUMENTS = {**TASK, "processing_kwargs": {"text": {"max_length": 20, "trunc
 )
 def test_models_for_torch(copy, name, changes, reason):
     edit(copy, name, **changes)
-    with pytest.raises(ModelLoadError, match=reason):
-        engine(copy, backend="openvino")
+    for settings in ({"backend": "openvino"}, {"file": "onnx/model.onnx"}):
+        with pytest.raises(ModelLoadError, match=reason) as caught:
+            engine(copy, **settings)
+        assert "torch runs it: leave out `backend` and `file`" in str(caught.value)
     assert reason in choice_of(copy)
 
 

@@ -20,7 +20,7 @@ from secondpass import (
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub.model import HubModel
 from tiny_architectures import write_mmarco
-from tiny_models import write_causal, write_classifier, write_onnx
+from tiny_models import write_causal, write_classifier, write_late_interaction, write_onnx
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
 
@@ -56,6 +56,19 @@ def test_scores_are_logits(folder, settings):
     assert ours == pytest.approx(theirs, abs=1e-5)
     assert all(type(score) is float for score in ours)
     assert len(set(ours)) == len(ours)
+
+
+@pytest.mark.parametrize("positions", [64, 1024])
+def test_a_preset_cuts_texts_for_its_own_model_alone(tmp_path, positions):
+    folder = str(write_classifier(tmp_path / "model", positions=positions))
+    texts = ["food " * 600 + end * 100 for end in ("cat ", "dog ", "mat ")]
+    own = CrossEncoderScorer(folder, precision="exact").score_pairs("cat", texts)
+    assert len({*own}) == (1 if positions == 64 else 3)
+    method = {"model": folder, "precision": "exact", "known_answers": False}
+    ranking = Reranker.from_preset("default", method=method).rerank("cat", texts)
+    assert ranking.report.status == "ok"
+    scores = {item.text: item.rerank_score for item in ranking}
+    assert [scores[text] for text in texts] == pytest.approx(own, abs=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
@@ -261,6 +274,37 @@ def test_tokenizer_and_config_arguments(folder):
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}
 
 
+LIMITS = {
+    "setting": {"max_length": 12},
+    "tokenizer": {"tokenizer_kwargs": {"model_max_length": 12}},
+    "own": {},
+    "none": {"tokenizer_kwargs": {"model_max_length": int(1e30)}},
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("write", [write_classifier, write_late_interaction])
+def test_a_limit_has_two_names_and_the_report_says_whose_it_is(tmp_path, write, name):
+    folder = str(write(tmp_path / "model"))
+    same = "own" if name in {"own", "none"} else "setting"
+    scorers = [
+        CrossEncoderScorer(folder, precision="exact", backend="torch", **LIMITS[each])
+        for each in (name, same)
+    ]
+    rankings = [Reranker(scorer).rerank("cat", DOCUMENTS) for scorer in scorers]
+    scores = [[item.rerank_score for item in ranking] for ranking in rankings]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    (issue,) = (it for it in rankings[0].report.issues if it.code == "text_truncated")
+    assert ("12 tokens that the configuration sets" in issue.message) == (same == "setting")
+    assert ("longer than the model reads" in issue.message) == (same == "own")
+
+
+def test_a_limit_beyond_the_positions_of_the_model(folder):
+    scorer = CrossEncoderScorer(folder, tokenizer_kwargs={"model_max_length": 65})
+    with pytest.raises(ModelLoadError, match="65 is more than the 64 positions"):
+        scorer.warm_up()
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -282,6 +326,7 @@ def test_tokenizer_and_config_arguments(folder):
         {"model_kwargs": {"token": "secret"}},
         {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
         {"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}},
+        {"max_length": 12, "tokenizer_kwargs": {"model_max_length": 12}},
         {"file": "x.onnx", "backend": "torch"},
     ],
 )

@@ -47,27 +47,37 @@ def test_changed_files_are_another_model(folder, tmp_path):
 
 
 PREFORKING = """
-import json, os, sys
+import gc, json, os, signal, sys
 from concurrent.futures import ThreadPoolExecutor
 from secondpass import Reranker
 
 reranker = Reranker(json.loads(sys.argv[1]))
 documents = json.loads(sys.argv[2]) * 20
+state, ending = sys.argv[3:]
 
 def ranked(_=None):
     # Not the order: equal texts have equal scores only in the same batch.
     return [item.text for item in reranker.rerank("cat", documents)]
 
 expected = ranked()
+if state == "closed":
+    reranker.close()
+    gc.collect()
 children = []
 for _ in range(2):
     pid = os.fork()
     if not pid:
+        signal.alarm(60)
         orders = [ranked()]
         with ThreadPoolExecutor(3) as pool:
             orders += pool.map(ranked, range(5))
-        # As multiprocessing ends a child. Otherwise onnxruntime waits there for its own threads.
-        os._exit(0 if orders == [expected] * 6 else 3)
+        reranker.close()
+        gc.collect()
+        orders.append(ranked())
+        code = 0 if orders == [expected] * 7 else 3
+        if ending == "sys.exit":
+            sys.exit(code)
+        os._exit(code)
     children.append(pid)
 codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 assert ranked() == expected
@@ -85,15 +95,21 @@ USUAL = {"openvino", "embedded"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("state", ["loaded", "closed"])
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=() if one in USUAL else pytest.mark.long) for one in FORKED]
 )
-def test_preforking_server(folder, name):
-    """In a process of its own: one with the threads of other tests is not safe to fork."""
+def test_preforking_server(folder, name, state):
+    """In a process of its own: one with the threads of other tests is not safe to fork.
+
+    gunicorn ends a child by ``sys.exit``, multiprocessing by ``os._exit``. With onnxruntime only
+    the second one does not wait for threads of the parent.
+    """
     method = FORKED[name]
     if method["type"] == "cross_encoder":
         method = {**method, "model": folder}
-    arguments = [json.dumps(method), json.dumps(DOCUMENTS)]
+    ending = "os._exit" if name == "onnx" else "sys.exit"
+    arguments = [json.dumps(method), json.dumps(DOCUMENTS), state, ending]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PREFORKING, *arguments],
         timeout=120,

@@ -183,6 +183,9 @@ def test_short_lines_count_as_whole_words():
     assert sent.holds_part_of("nothing found for zebra.")
     assert sent.holds_part_of("OWL not found")
     assert not sent.holds_part_of("zebras and owls")
+    named = Sent(["Between <query>, <doc> and <context> tags is material.\n<doc>cats</doc>"])
+    assert not named.holds_part_of("only in v1/responses, and not in v1/chat/completions")
+    assert named.holds_part_of("no cats")
 
 
 def test_further_keys():
@@ -250,12 +253,13 @@ def test_addresses(url, told):
 
 @pytest.mark.parametrize(("flavour", "code"), rotated(FLAVOURS, [401, 404, 429, 503]))
 def test_what_is_told(flavour, code, make, provider):
-    body = {"error": {"code": "some_code", "type": "some_type", "message": "Some words of its own"}}
+    said = "only supported in v1/responses and not in v1/chat/completions"
+    body = {"error": {"code": "some_code", "type": "some_type", "message": said}}
     provider.play(fake.raw(http(code, body)))
     message = make(flavour).rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
     assert f"status {code}" in message
     assert provider.base_url(flavour).removesuffix("/v1") in message
-    for part in ("model my-model", "key of MY_KEY", "some_code", "Some words of its own"):
+    for part in ("model my-model", "key of MY_KEY", "some_code", said):
         assert part in message
 
 

@@ -1,9 +1,15 @@
 """Settings from environment variables."""
 
+import copy
+import json
+import pickle
+
 import pytest
 
 from fakes import Model
-from secondpass import ConfigurationError, Reranker, config
+from secondpass import ConfigurationError, NotSerializableError, Reranker, config
+from secondpass.adapters import saved
+from secondpass.ranking.fits import identity
 from secondpass.settings import OptionalVariables, environment, model_of, registry
 from secondpass.settings.overrides import Override
 
@@ -84,7 +90,7 @@ MODEL = {"flat": {"model": Override("m", ("method.model", "method.llm.model"))}}
 GRADED = {"type": "graded", "llm": {"type": "openai", "timeout": {"env": "ABSENT"}}}
 TAKEN = {
     # a configuration and other arguments of resolve; the place of the absent variable
-    "method": ({"method": {"env": "ABSENT"}}, MODEL, "method"),
+    "method": ({"method": {"env": "ABSENT"}}, MODEL, "method.type"),
     "type": ({"method": {"type": {"env": "ABSENT"}}}, MODEL, "method.type"),
     "type beside a model": ({"method": {"type": {"env": "ABSENT"}}}, ASKED, "method.type"),
     "timeout of a replaced model": ({"method": GRADED}, ASKED, "method.llm.timeout"),
@@ -173,3 +179,64 @@ def test_optional_variables_stay_optional():
     names = OptionalVariables(["NO_SUCH_KEY"])
     values, _ = environment.fill({"method": {"api_key_env": names}})
     assert values["method"]["api_key_env"] is names
+
+
+ADDRESS = "https://host.example/v1?key=sk-live-0123456789"
+ASKS = {"type": "graded", "llm": {"type": "openai", "model": "m", "base_url": {"env": "ADDRESS"}}}
+API = {"type": "endpoint", "api": "cohere", "model": "m", "base_url": {"env": "ADDRESS"}}
+WITH_ADDRESS = {
+    "a language model": {"method": ASKS},
+    "an API": {"method": API},
+    "a fallback": {"method": {"type": "lexical"}, "fallback": [{**API, "floor": 0.1}]},
+    "a stage": {"method": {"type": "cascade", "stages": [{"type": "lexical"}, ASKS]}},
+}
+
+
+@pytest.mark.parametrize("described", WITH_ADDRESS.values(), ids=WITH_ADDRESS)
+def test_an_address_with_a_key_is_written_by_name(monkeypatch, described):
+    monkeypatch.setenv("ADDRESS", ADDRESS)
+    reranker = Reranker.from_config(described)
+    moved = Reranker(reranker.method, fallback=reranker.fallback)
+    copies = [copy.copy(reranker), copy.deepcopy(reranker), reranker.changed(), moved]
+    for each in (reranker, *copies, pickle.loads(pickle.dumps(reranker))):
+        assert each.to_config() == described
+    objects = {"method": reranker.method, "fallback": reranker.fallback}
+    assert saved(objects, "reranker") == {"fallback": [], **described}
+    assert "0123456789" not in repr(vars(reranker))
+
+
+@pytest.mark.parametrize("described", WITH_ADDRESS.values(), ids=WITH_ADDRESS)
+def test_an_address_with_a_key_of_python_is_not_written(described):
+    literal = json.loads(json.dumps(described).replace('{"env": "ADDRESS"}', f'"{ADDRESS}"'))
+    reranker = Reranker.from_config(literal)
+    objects = {"method": reranker.method, "fallback": reranker.fallback}
+    for write in (Reranker.to_config, pickle.dumps, lambda _: saved(objects, "reranker")):
+        with pytest.raises(NotSerializableError, match=r"base_url: holds a key") as caught:
+            write(reranker)
+        assert "0123456789" not in str(caught.value)
+
+
+WITH_ORDERS = {
+    "method": {"type": "lexical"},
+    "orders": {"a": {"type": "lost_in_the_middle"}, "b": {"type": "lost_in_the_middle"}},
+}
+
+
+def test_a_changed_setting_is_written_with_its_value(monkeypatch):
+    monkeypatch.setenv("SIZE", "7")
+    named = {"top_k": {"env": "SIZE"}, "order": {"env": "ABSENT", "default": "a"}}
+    reranker = Reranker.from_config({**WITH_ORDERS, **named, "depth": {"env": "SIZE"}})
+    assert reranker.changed(depth=7).to_config() == {**WITH_ORDERS, **named, "depth": 7}
+    expected = {**WITH_ORDERS, "top_k": 5, "order": "b", "depth": {"env": "SIZE"}}
+    assert reranker.changed(top_k=5, order="b").to_config() == expected
+
+
+def test_a_fit_is_compared_with_the_values_of_variables(monkeypatch):
+    monkeypatch.setenv("K1", "0.5")
+    named = {"type": "lexical", "k1": {"env": "K1"}}, {"prefix": {"env": "SOME_VARIABLE"}}
+    plain = {"type": "lexical", "k1": 0.5}, {"prefix": SECRET}
+    parts = []
+    for method, render in (named, plain):
+        reranker = Reranker.from_config({"method": method, "render": render})
+        parts.append(identity(reranker.method, None, 1, reranker.render, None))
+    assert parts[0] == parts[1]

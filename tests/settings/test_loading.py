@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
+from secondpass.cli.options import configuration
 from secondpass.reranker_settings import PresetName
 from secondpass.settings.overrides import Override
 
@@ -400,6 +401,90 @@ def test_a_preset_is_extended(path):
         assert Reranker.from_config(source).to_config() == expected
         assert config.resolve(source).to_config() == expected
     assert "preset" not in expected
+
+
+def ways_to(preset, model, folder):
+    """The method of a preset with another model, by each way to say so."""
+    beside = {"preset": preset, "method": {"model": model}}
+    bare, extended = folder / "bare.yaml", folder / "extended.yaml"
+    bare.write_text(json.dumps({"preset": preset}))
+    extended.write_text(json.dumps(beside))
+    flat = {"model": Override(model, ("method.model", "method.llm.model"))}
+    option = [f"method.model={json.dumps(model)}"]
+    variable = {"preset": preset, "method": {"model": {"env": "OTHER_MODEL"}}}
+    return [
+        Reranker.from_preset(preset, method={"model": model}),
+        Reranker.from_config(beside),
+        Reranker.from_config(extended),
+        Reranker.from_config(variable),
+        config.resolve(extended),
+        config.resolve(bare, flat=flat),
+        config.resolve(preset, flat=flat),
+        config.resolve({"preset": preset}, flat=flat),
+        config.load(configuration(preset, None, option)),
+        config.load(configuration(None, bare, option)),
+        config.load(configuration(None, extended, option)),
+    ]
+
+
+OTHER_MODELS = {
+    # a preset, the name of another model, what is left of the settings of the method
+    "default": ("default", "other/model", {}),
+    "accurate_local": ("accurate_local", "other/model", {}),
+    "the same": (
+        "default",
+        "cross-encoder/ettin-reranker-32m-v1",
+        {"max_length": 512},
+    ),
+    "settings for any model": (
+        "cross_encoder_hybrid",
+        "other/model",
+        {"cache_folder": "kb/rag/models", "precision": "exact"},
+    ),
+    "kind of scores": ("jina", "jina-reranker-v3", {"api": "jina"}),
+}
+
+
+@pytest.mark.parametrize(("preset", "model", "rest"), OTHER_MODELS.values(), ids=OTHER_MODELS)
+def test_settings_for_the_model_of_a_preset_go_with_it(preset, model, rest, tmp_path, monkeypatch):
+    monkeypatch.setenv("OTHER_MODEL", model)
+    monkeypatch.setenv("JINA_API_KEY", "k")
+    whole = Reranker.from_preset(preset).to_config()
+    for reranker in ways_to(preset, model, tmp_path):
+        method = {"type": whole["method"]["type"], "model": model, **rest}
+        assert reranker.to_config() == {**whole, "method": method}
+
+
+def test_what_is_set_beside_another_model_stays(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("preset: default\nmethod: {max_length: 64}\n")
+    flat = {"model": Override("m", ("method.model",))}
+    for reranker in (
+        Reranker.from_preset("default", method={"model": "m", "max_length": 64}),
+        config.resolve(path, flat=flat),
+        config.load(configuration(None, path, ["method.model=m"])),
+    ):
+        assert reranker.method.scorer.max_length == 64
+        assert reranker.method.scorer.model == "m"
+    path.write_text("method: {type: cross_encoder, model: own, max_length: 64}\n")
+    reranker = config.load(configuration(None, path, ["method.model=m"]))
+    assert reranker.method.scorer.max_length == 64
+
+
+def test_the_tokenizer_s_name_for_a_length_replaces_that_of_a_preset():
+    kwargs = {"model_max_length": 128}
+    for reranker in (
+        Reranker.from_preset("default", method={"tokenizer_kwargs": kwargs}),
+        config.resolve("default", flat={"t": Override(kwargs, ("method.tokenizer_kwargs",))}),
+    ):
+        assert reranker.method.scorer.token_limit == 128
+
+
+def test_no_preset_has_constants_that_were_fitted_to_the_scores_of_a_model():
+    for name in config.preset_names():
+        whole = config.preset(name)
+        if "model" in whole["method"]:
+            assert not {"blend", "floor", "probabilities", "terms", "when"} & whole.keys()
 
 
 def test_parameters_override_only_the_preset():

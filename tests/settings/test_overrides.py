@@ -146,6 +146,7 @@ def test_reads_variables(described, monkeypatch):
     monkeypatch.delenv("UNSET", raising=False)
     result = config.with_llm(described, Model())
     assert "Model object" in str(result)
+    assert "'env'" in str(result)
 
 
 def test_the_timeout_is_that_of_the_model_it_replaces(monkeypatch):

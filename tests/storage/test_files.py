@@ -16,11 +16,9 @@ LAYOUT = Layout(
     name="notebook",
     application=0x1234,
     version=2,
-    schema=("CREATE TABLE notes (key, used, text)",),
+    schema=("CREATE TABLE notes (key, used, checksum, value)",),
     table="notes",
-    columns="key, used, text",
     dated=False,
-    are_valid=all,
 )
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

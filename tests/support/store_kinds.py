@@ -1,13 +1,13 @@
-"""The two kinds of stores."""
+"""The two kinds of stores whose last value of a key stays."""
 
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 from secondpass.asking.response_cache import LAYOUT as ANSWERS
+from secondpass.scorers.embedding.passage_store import LAYOUT as STORED_PASSAGES
 from secondpass.storage import Layout
 from secondpass.storage.score_cache import LAYOUT as SCORES
 from secondpass.storage.store_file import StoreFile
@@ -20,7 +20,7 @@ class Kind:
     """A layout, its values by number, and a size at which half of ``KEYS`` have room."""
 
     layout: Layout
-    value: Callable[[int], Any]
+    value: Callable[[int], bytes]
     max_bytes: int
 
     def opened(self, path, max_bytes=10**9, max_age=None):
@@ -44,6 +44,9 @@ class Kind:
 
 
 KINDS = {
-    "answers": Kind(ANSWERS, lambda number: f"é {number} " + "x" * 200, 200_000),
-    "scores": Kind(SCORES, lambda number: number / 7, 80_000),
+    "answers": Kind(ANSWERS, lambda number: b"%d " % number + b"x" * 200, 200_000),
+    "scores": Kind(SCORES, lambda number: number.to_bytes(8), 80_000),
 }
+
+PASSAGES = Kind(STORED_PASSAGES, lambda number: number.to_bytes(8) * 200, 2_000_000)
+"""A store whose first value of a key stays."""

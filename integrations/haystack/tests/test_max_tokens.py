@@ -80,7 +80,7 @@ def test_chunks_of_a_splitter_are_one_document_again() -> None:
 
 def test_a_prompt_is_built_from_it_unchanged() -> None:
     pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker("embedded", max_tokens=20))
+    pipeline.add_component("ranker", SecondPassRanker("embedded", max_tokens=22))
     pipeline.add_component("builder", PromptBuilder(TEMPLATE, required_variables="*"))
     pipeline.connect("ranker.documents", "builder.documents")
     loaded = Pipeline.loads(pipeline.dumps())

@@ -110,6 +110,19 @@ def test_a_wrong_value_is_refused_when_it_is_given(settings: dict[str, Any], mes
     assert "hf_abc" not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["api_key", "token"])
+@pytest.mark.parametrize(
+    "secret", [Secret.from_env_var("MY_KEY"), Secret.from_token("hf_abc")], ids=["name", "text"]
+)
+def test_a_secret_in_a_mapping_is_refused_with_a_hint(name: str, secret: Secret) -> None:
+    method = (
+        {"type": "endpoint", "api": "cohere"} if name == "api_key" else {"type": "cross_encoder"}
+    )
+    with pytest.raises(ConfigurationError, match=rf"method\.{name}: .*{name}_env") as raised:
+        SecondPassRanker({"method": {**method, "model": "m", name: secret}})
+    assert "hf_abc" not in str(raised.value)
+
+
 def test_several_devices_are_refused_with_a_hint() -> None:
     device = ComponentDevice.from_multiple(
         DeviceMap({"layer1": Device.gpu(0), "layer2": Device.gpu(1)})

@@ -72,9 +72,8 @@ def test_cross_encoder_kwargs_are_settings_of_the_method(
     arguments: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     ours = SecondPassRerank(model="m", cross_encoder_kwargs=arguments)
-    limit = {"max_length": 512}  # of the preset, as SentenceTransformerRerank has it
     own: Any = SecondPassRerank(
-        {"method": {"type": "cross_encoder", **limit, **settings}, "depth": 100}, model="m"
+        {"method": {"type": "cross_encoder", **settings}, "depth": 100}, model="m"
     )
     assert ours._reranker.to_config()["method"] == own._reranker.to_config()["method"]
     again = SecondPassRerank.from_json(ours.to_json())

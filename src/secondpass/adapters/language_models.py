@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from secondpass.concurrency.portal import HomeLoop
 from secondpass.concurrency.threads import in_task_of, in_thread_of
 from secondpass.llms.finish_reasons import check_answered, is_truncated
+from secondpass.llms.usage import token_counts
 from secondpass.questions import Completion
 
 
@@ -68,23 +69,4 @@ def completion(text: str, finish_reason: object, usage: Any) -> Completion:
         LLMError: the model refused to answer, as ``finish_reason`` says.
     """
     check_answered(finish_reason)
-    return Completion(
-        text,
-        is_truncated(finish_reason),
-        _count(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
-        _count(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
-    )
-
-
-def part(holder: Any, name: str) -> Any:
-    """A value of a mapping or an attribute of an object; None if it is absent."""
-    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
-
-
-def _count(usage: Any, *names: str) -> int | None:
-    """The first of these token counts that is an integer."""
-    for name in names:
-        value = part(usage, name)
-        if type(value) is int:
-            return value
-    return None
+    return Completion(text, is_truncated(finish_reason), *token_counts(usage))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion, part
+from secondpass.adapters.language_models import FrameworkLLM, SavedByAdapter, completion
 from secondpass.adapters.parameters import (
     Parameters,
     check_options,
@@ -16,6 +16,7 @@ from secondpass.adapters.shortening import Shortened, shortened
 from secondpass.asking.life_cycle import Closing
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.threads import in_thread
+from secondpass.llms.usage import part
 from secondpass.prompts.template import PLACEHOLDERS, unknown_placeholder
 from secondpass.ranking.candidates import kind_of
 from secondpass.ranking.diagnostics import use_logger

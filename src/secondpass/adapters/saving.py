@@ -8,10 +8,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import NotSerializableError, Problem
 from secondpass.reranker import Reranker
 from secondpass.settings import registry
-from secondpass.settings.keys import literal_keys
+from secondpass.settings.environment import by_name
+from secondpass.settings.keys import check_written
 
 
 def detached(value: Any) -> Any:
@@ -44,10 +44,10 @@ def saved(value: Any, name: str) -> Any:
         return os.path.join(os.curdir, path) if Path(path).name == path else path
     if not isinstance(value, Mapping):
         return _plain(value, (name,))
-    message = "holds a key, which is not written out; name its environment variable instead"
-    if problems := [Problem(problem.path, message) for problem in literal_keys(value)]:
-        raise NotSerializableError(problems)
-    return {key: _plain(item, (key,)) for key, item in value.items()}
+    check_written(value)  # before objects in it, for the places in the error
+    written = {key: _plain(item, (key,)) for key, item in value.items()}
+    check_written(written)
+    return written
 
 
 def _plain(value: Any, path: tuple[Any, ...]) -> Any:
@@ -59,4 +59,4 @@ def _plain(value: Any, path: tuple[Any, ...]) -> Any:
         return [_plain(item, (*path, index)) for index, item in enumerate(value)]
     if isinstance(value, PathLike):
         return fspath(value)
-    return registry.dump_part(value, ".".join(map(str, path)))
+    return by_name(registry.dump_part(value, ".".join(map(str, path))))

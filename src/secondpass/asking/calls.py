@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import math
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,6 +20,8 @@ from secondpass.asking.scheduler import (
 )
 from secondpass.concurrency.admission import CLAIM, Claim
 from secondpass.concurrency.lazy import LOADING
+from secondpass.concurrency.left_behind import RUNNING, AbandonedError
+from secondpass.concurrency.turns import turns_of
 from secondpass.errors import (
     MethodError,
     MissingExtraError,
@@ -67,14 +70,58 @@ def _counting_loads(call: ScorerCall) -> contextvars.Context:
 
 
 def _scores(call: CallScorer) -> list[list[Any]]:
+    running = RUNNING.get()
+    timed = any(ledger.timed for ledger in call.ledgers)
+    if running is None or timed or call.at_most is None or joins_calls(call.scorer):
+        return _scores_of(call, call.requests)
+    # In parts, because its caller may leave: then the next one is not begun.
+    turns = turns_of(call.scorer)
+    scores: list[list[Any]] = [[] for _ in call.requests]
+    left = [(number, *request) for number, request in enumerate(call.requests)]
+    while left:
+        if running.is_abandoned:
+            raise AbandonedError
+        most = max(call.at_most, turns.admission.most_together(math.inf))
+        part, left = _divided(left, most)
+        began = time.monotonic()
+        texts = sum(len(documents) for _, _, documents in part)
+        found = _scores_of(call, [(query, documents) for _, query, documents in part])
+        turns.learn(texts, time.monotonic() - began)
+        for (number, _, _), values in zip(part, found, strict=True):
+            scores[number] += values
+    return scores
+
+
+_Numbered: TypeAlias = list[tuple[int, str, list[str]]]
+
+
+def _divided(requests: _Numbered, most: int) -> tuple[_Numbered, _Numbered]:
+    """Requests with the first texts, and those with the others."""
+    part: _Numbered = []
+    left = deque(requests)
+    while left and most > 0:
+        number, query, documents = left.popleft()
+        part.append((number, query, documents[:most]))
+        if rest := documents[most:]:
+            left.appendleft((number, query, rest))
+        most -= len(documents)
+    return part, [*left]
+
+
+def _scores_of(call: CallScorer, requests: Sequence[tuple[str, list[str]]]) -> list[list[Any]]:
     # Counted before the call, because the scorer may change the lists.
-    counts = [len(documents) for _, documents in call.requests]
-    if len(call.requests) == 1:
-        ((query, documents),) = call.requests
+    counts = [len(documents) for _, documents in requests]
+    if len(requests) == 1:
+        ((query, documents),) = requests
         results = [call.scorer.score_pairs(query, documents, **call.keywords)]
     else:
-        results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
+        results = to_list(call.scorer.score_many(requests, **call.keywords), len(counts))
     return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
+
+
+def joins_calls(scorer: object) -> bool:
+    """Whether a scorer joins calls, and stops those that were abandoned."""
+    return member(scorer, "joins_calls", False) is True
 
 
 def collect(
@@ -94,8 +141,7 @@ def collect(
     seconds = call.scorer_seconds_left
     end = None if seconds is None else time.monotonic() + seconds
     deadline = end
-    joins = member(call.scorer, "joins_calls", False) is True
-    reads_claim = joins and claim.until < math.inf
+    reads_claim = joins_calls(call.scorer) and claim.until < math.inf
     if not reads_claim:
         claim.first = time.monotonic()
         if claim.target < math.inf:

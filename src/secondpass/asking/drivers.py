@@ -18,8 +18,9 @@ of a driver:
     with a deadline          in another thread             in a thread, when a slot is free
 
 A CallScorer has its scores when it ends; if its ranking calls the scorer in turns, as with a
-deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first. The results
-of the others are collected as they come, so that the deadline leaves what was scored before it.
+deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first. In an event
+loop it needs no slot then: its thread is started where the turn begins. The results of the others
+are collected as they come, so that the deadline leaves what was scored before it.
 
 A call that misses its deadline is abandoned: it continues in its thread to its end, or to the end
 of its batch, and what it returns is dropped. The event loop does not wait for it; the process waits
@@ -40,7 +41,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.asking.calls import Scored, collect, score
+from secondpass.asking.calls import Scored, collect, joins_calls, score
 from secondpass.asking.gate import LoopGates
 from secondpass.asking.partial_scores import CollectedScores, LatestLists
 from secondpass.asking.scheduler import (
@@ -71,7 +72,6 @@ from secondpass.errors import (
 )
 from secondpass.ranking.diagnostics import log_issues
 from secondpass.ranking.result import Ranking
-from secondpass.ranking.scoring import member
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -86,6 +86,9 @@ _SIDE_BY_SIDE = 64
 _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
+
+_PATIENCE = 1.0
+"""Seconds that a call without a deadline waits for abandoned ones to end: a part of their texts."""
 
 _SCORER_GATES = LoopGates(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
@@ -319,6 +322,11 @@ class _InTurn:
         return self._turn.state == "waiting"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether its turn has."""
+        return self._turn is not None and self._turn.began < math.inf
+
+    @property
     def seconds(self) -> float | None:
         """Seconds until the turn is over at the latest; None for no limit."""
         assert self._turn is not None
@@ -328,7 +336,7 @@ class _InTurn:
     def late(self) -> DeadlineError | None:
         """The error of a call that did not begin, because too little time is left, or none."""
         turn = self._turn
-        if turn is None or turn.state == "running":
+        if turn is None or self.has_begun:
             return None
         latest = turn.claim.latest(turn.rank)
         return scoring_time_error(self.call.ledgers, turn.claim, latest, "too little time is left")
@@ -343,7 +351,10 @@ class _InTurn:
         # In a context of its own, which an interruption ends, too.
         context = contextvars.copy_context()
         context.run(HELD.set, (*HELD.get(), self._turns))
-        return context.run(partial(score, self.call, in_task=in_task))
+        outcome = context.run(partial(score, self.call, in_task=in_task))
+        # Here, because the event loop may be busy: that is no time of the scorer.
+        self._turns.end(self._turn, time.monotonic(), scored=isinstance(outcome, list))
+        return outcome
 
     def end(self, outcome: Scored | None) -> None:
         """Count how long it waited and ran, and end its turn; None: an exception ended the call.
@@ -360,11 +371,10 @@ class _InTurn:
             outcome.sent = False
         if self._turns is None:
             return
-        scored = was_called and isinstance(outcome, list)
         if self._turn is not None:
             interrupted = was_called and isinstance(outcome, DeadlineError)
-            self._turns.end(self._turn, now, scored=scored, interrupted=interrupted)
-        elif scored:
+            self._turns.end(self._turn, now, interrupted=interrupted)
+        elif was_called and isinstance(outcome, list):
             self._turns.learn(self._pairs, now - began)
 
 
@@ -389,31 +399,92 @@ def _score_in_turn(call: CallScorer) -> CalledScores:
 
 async def _ascore_in_turn(call: CallScorer) -> CalledScores:
     """:func:`_score_in_turn` for event loops."""
-    import asyncio
-
     outcome: Scored | None = None
     turn = _InTurn(call)
     try:
+        work = partial(turn.run, in_task=True)
         if turn.needs_turn:
-            loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-            def wake() -> None:
-                with contextlib.suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(woken.set)
-
-            if turn.take(wake, loop):
-                # Not wait_for(), which until Python 3.12 may lose a cancellation.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(turn.seconds):
-                        await woken.wait()
-        outcome = turn.late()
-        if outcome is None:
-            outcome = await _acall_until_deadline(call, partial(turn.run, in_task=True))
+            outcome = await _acall_in_turn(turn, work)
+        else:
+            outcome = await _acall_until_deadline(call, work)
         return CalledScores(outcome, turn.texts)
     except OverloadedError as error:
         return CalledScores(error, turn.texts)
     finally:
         turn.end(outcome)
+
+
+async def _acall_in_turn(turn: _InTurn, work: Callable[[], Scored]) -> Scored:
+    """Run ``work`` in a thread when the turn begins; a DeadlineError if that takes too long."""
+    import asyncio
+
+    call = _CallInLoop(turn, work)
+    begin = weakref.WeakMethod(call.begin)
+
+    def wake() -> None:
+        if (begin_call := begin()) is not None:
+            begin_call()
+
+    try:
+        turn.take(wake, call.loop)
+        await asyncio.wait({call.ended}, timeout=turn.seconds)
+        if not call.ended.done() and turn.has_begun:
+            await asyncio.wait({call.ended}, timeout=turn.call.seconds_left)
+        if call.ended.done():
+            return call.ended.result().result()
+        return turn.late() or scoring_deadline_error(turn.call.ledgers)
+    finally:
+        call.leave()
+
+
+class _CallInLoop:
+    """A call for which an event loop waits, and whose thread starts as soon as its turn begins.
+
+    The thread in which that happens starts it: the event loop may be busy with many other rankings,
+    and the scorer would wait for it.
+    """
+
+    def __init__(self, turn: _InTurn, work: Callable[[], Scored]) -> None:
+        import asyncio
+
+        self.loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[CallResult[Scored]] = self.loop.create_future()
+        self._running = GuardedCall(partial(contextvars.copy_context().run, work), turn.call.scorer)
+        self._turn = turn
+        self._started = self._left = False
+
+    def begin(self) -> None:
+        """Start the thread, or end with the reason why there is none."""
+        scorer = self._turn.call.scorer
+        try:
+            if (late := self._turn.late()) is not None:
+                raise late
+            check_abandoned(scorer, _most_abandoned(scorer))
+            if self._left:
+                return
+            self._started = True
+            start(partial(self._run, self._running))
+        except MethodError as error:
+            outcome = error.with_traceback(None)
+            self._run(lambda: outcome)
+        except RuntimeError:
+            self._started = False
+            self._run(_NoThreadError)
+
+    def leave(self) -> None:
+        """Nobody waits any more; the call continues if its thread was started."""
+        self._left = True
+        if self._started:
+            self._running.abandon()
+
+    def _run(self, function: Callable[[], Scored]) -> None:
+        result = CallResult(function)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._end, result)
+
+    def _end(self, result: CallResult[Scored]) -> None:
+        if not self.ended.done():
+            self.ended.set_result(result)
 
 
 # ---------------------------------------------------------------------- scorers, as results come
@@ -549,9 +620,20 @@ async def _acall_until_deadline(
 
     from secondpass.concurrency.threads import in_thread, with_timeout
 
+    async def check_soon(call: ScorerCall) -> None:
+        """Let abandoned calls end, which soon notice that, if there is time."""
+        until = time.monotonic() + (_PATIENCE if call.seconds_left is None else 0.0)
+        while True:
+            try:
+                return check_abandoned(call.scorer, _most_abandoned(call.scorer))
+            except AbandonedCallsError:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_PATIENCE / 20)
+
     async def in_slot() -> T:
         async with _gates_of(call.scorer, claim).in_this_loop().taken():
-            check_abandoned(call.scorer, _most_abandoned(call.scorer))
+            await check_soon(call)
             running = GuardedCall(work, call.scorer)
             try:
                 return await in_thread(running)
@@ -574,15 +656,11 @@ async def _acall_until_deadline(
 
 def _gates_of(scorer: object, claim: Claim | None) -> LoopGates:
     """What limits the threads in which an event loop calls this scorer."""
-    if not _joins_calls(scorer):
+    if not joins_calls(scorer):
         return _SCORER_GATES
     return _JOINED_GATES if claim is None or claim.until == math.inf else _CLAIMING_GATES
 
 
 def _most_abandoned(scorer: object) -> int:
     """Number of abandoned calls of a scorer from which it is not called in a thread."""
-    return _JOINED_GATES.width if _joins_calls(scorer) else _SCORER_GATES.width
-
-
-def _joins_calls(scorer: object) -> bool:
-    return member(scorer, "joins_calls", False) is True
+    return _JOINED_GATES.width if joins_calls(scorer) else _SCORER_GATES.width

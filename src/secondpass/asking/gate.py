@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from secondpass.concurrency.locks import fork_lock
@@ -20,6 +21,10 @@ _CHECK = 1.0
 
 class _Slot:
     """The place of one call."""
+
+
+_Line: TypeAlias = "tuple[object, AbstractEventLoop]"
+"""A ranking, or None, and the event loop of its calls."""
 
 
 _held: ContextVar[tuple[_Slot, ...]] = ContextVar("secondpass_slots", default=())
@@ -49,16 +54,19 @@ class Gate:
         self.width = width
         self._lock = fork_lock()
         self._process = os.getpid()
-        self._holders: WeakKeyDictionary[_Slot, tuple[object, AbstractEventLoop]] = (
-            WeakKeyDictionary()
-        )
+        self._holders: WeakKeyDictionary[_Slot, _Line] = WeakKeyDictionary()
         """Slots, with the ranking and the event loop of each."""
         self._blocked: list[_Slot] = []
         """For each waiting nested question, the slots that cannot be released before it ends."""
-        self._waiting: list[_Waiting] = []
+        self._lines: dict[_Line, dict[_Slot, _Waiting]] = {}
+        """Those who wait of each ranking in its event loop, the first who came first."""
+        self._turns: list[tuple[int, int, int, _Line]] = []
+        """A heap of :meth:`_turn` of these lines. What has changed since is found when a line comes
+        first; as each release adds a turn, it comes no later than it should."""
         self._served: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """When each ranking was served, as a count of all."""
         self._count = 0
+        self._added = 0  # number of turns, which breaks ties
 
     def taken(self, ranking: object = None) -> _Taken:
         """Holds a slot for a call of a ranking; a NestedCallError if it would never get one."""
@@ -67,7 +75,7 @@ class Gate:
     def release(self, slot: _Slot) -> None:
         """Give a slot to the next who waits."""
         with self._lock:
-            self._holders.pop(slot, None)
+            self._free(slot)
             self._serve()
 
     async def take(self, ranking: object) -> _Slot:
@@ -78,14 +86,15 @@ class Gate:
         with self._lock:
             self._forget_parent()
             self._drop_stopped()
-            if len(self._holders) < self.width and not self._waiting:
-                self._hold(slot, ranking, loop)
+            if len(self._holders) < self.width and not self._lines:
+                self._hold(slot, (ranking, loop))
                 return slot
             outer = [held for held in _held.get() if held in self._holders]
             self._check_releasable(outer)
             self._blocked += outer
-            waiting = _Waiting(slot, ranking, loop, loop.create_future())
-            self._waiting.append(waiting)
+            waiting = _Waiting(slot, (ranking, loop), loop.create_future())
+            self._lines.setdefault(waiting.line, {})[slot] = waiting
+            self._add_turn(waiting.line)
             self._serve()
         try:
             while not waiting.future.done():
@@ -96,7 +105,7 @@ class Gate:
         except BaseException:
             with self._lock:
                 self._stop_waiting(waiting)
-                self._holders.pop(slot, None)
+                self._free(slot)
                 self._serve()
             raise
         finally:
@@ -110,14 +119,15 @@ class Gate:
         """In a forked child, forget who held slots or waited for them: they do not exist here."""
         if self._process != os.getpid():
             self._process = os.getpid()
-            self._holders, self._blocked, self._waiting = WeakKeyDictionary(), [], []
+            self._holders, self._blocked = WeakKeyDictionary(), []
+            self._lines, self._turns = {}, []
 
     def _drop_stopped(self) -> None:
         """Forget the slots of event loops that do not run, if others may need them."""
         if len(self._holders) >= self.width:
             for slot, (_, loop) in list(self._holders.items()):
                 if not loop.is_running():
-                    self._holders.pop(slot, None)
+                    self._free(slot)
 
     def _check_releasable(self, outer: list[_Slot]) -> None:
         """Check that a slot may be released before a nested question ends.
@@ -136,34 +146,63 @@ class Gate:
                 "such a call; let the model call another reranker"
             )
 
-    def _hold(self, slot: _Slot, ranking: object, loop: AbstractEventLoop) -> None:
-        self._holders[slot] = ranking, loop
+    def _hold(self, slot: _Slot, line: _Line) -> None:
+        self._holders[slot] = line
+        ranking, _ = line
         if ranking is not None:
             self._count += 1
             self._served[ranking] = self._count
 
+    def _free(self, slot: _Slot) -> None:
+        """Forget a slot, which may make it the turn of its ranking."""
+        if (line := self._holders.pop(slot, None)) in self._lines:
+            self._add_turn(line)
+
     def _stop_waiting(self, waiting: _Waiting) -> None:
-        self._waiting = [other for other in self._waiting if other is not waiting]
+        line = self._lines.get(waiting.line, {})
+        line.pop(waiting.slot, None)
+        if not line:
+            self._lines.pop(waiting.line, None)
 
     def _serve(self) -> None:
         """Give the free slots to those who wait, in their turn."""
-        while self._waiting and len(self._holders) < self.width:
-            self._waiting = [other for other in self._waiting if not other.loop.is_closed()]
-            ready = [other for other in self._waiting if other.loop.is_running()]
-            if not ready:  # those of loops that run again look for themselves
-                return
-            waiting = min(ready, key=self._turn)
+        stopped = []  # turns of those whose loop does not run
+        while self._turns and len(self._holders) < self.width:
+            turn = heapq.heappop(self._turns)
+            line = turn[-1]
+            if line not in self._lines:
+                continue
+            if turn[:2] != self._turn(line):  # it was served, or has fewer slots, since then
+                self._add_turn(line)
+                continue
+            _, loop = line
+            waiting = next(iter(self._lines[line].values()))
+            if not loop.is_running() and not loop.is_closed():
+                stopped.append(turn)  # those of loops that run again look for themselves
+                continue
             self._stop_waiting(waiting)
             try:
-                waiting.loop.call_soon_threadsafe(waiting.wake)
+                loop.call_soon_threadsafe(waiting.wake)
             except RuntimeError:  # its loop is closed
-                continue
-            self._hold(waiting.slot, waiting.ranking, waiting.loop)
+                pass
+            else:
+                self._hold(waiting.slot, line)
+            if line in self._lines:
+                self._add_turn(line)
+        for turn in stopped:
+            heapq.heappush(self._turns, turn)
+        if not self._lines:
+            self._turns.clear()
 
-    def _turn(self, waiting: _Waiting) -> tuple[int, int]:
-        """How many slots the ranking of a question has, and when it was served. Fewest is first."""
-        slots = [ranking for ranking, _ in self._holders.values() if ranking is waiting.ranking]
-        served = 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
+    def _add_turn(self, line: _Line) -> None:
+        self._added += 1
+        heapq.heappush(self._turns, (*self._turn(line), self._added, line))
+
+    def _turn(self, line: _Line) -> tuple[int, int]:
+        """How many slots a ranking has, and when it was served. The one with the fewest is next."""
+        ranking, _ = line
+        slots = [other for other, _ in self._holders.values() if other is ranking]
+        served = 0 if ranking is None else self._served.get(ranking, 0)
         return len(slots), served
 
 
@@ -190,8 +229,7 @@ class _Waiting(NamedTuple):
     """A question that waits for a slot in its event loop."""
 
     slot: _Slot
-    ranking: object
-    loop: AbstractEventLoop
+    line: _Line
     future: Future[None]
 
     def wake(self) -> None:

@@ -29,15 +29,13 @@ _MAX_MB = 1_000_000  # of the cache of a run, which is to have no limit
 LAYOUT = Layout(
     name="response cache",
     application=0x73707261,
-    version=1,
+    version=2,
     schema=(
         "CREATE TABLE answers (used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
-        "value TEXT NOT NULL, written REAL NOT NULL)",
+        "checksum INTEGER NOT NULL, value BLOB NOT NULL, written REAL NOT NULL)",
     ),
     table="answers",
-    columns="key, used, value, written",
     dated=True,
-    are_valid=lambda texts: set(map(type, texts)) <= {str},
 )
 
 
@@ -69,7 +67,7 @@ class ResponseCache:
         self.max_mb = max_mb
         self.max_age_days = max_age_days
         max_age = None if max_age_days is None else max_age_days * 86400
-        self._store: Store[str] = Store(path, LAYOUT, max_mb * 1_000_000, max_age)
+        self._store = Store(path, LAYOUT, max_mb * 1_000_000, max_age)
         self._namespace = ""
 
     @classmethod
@@ -101,16 +99,16 @@ class ResponseCache:
     ) -> dict[int, Any]:
         """The stored values, by index of the question."""
         keys = self._keys(service, questions, ledger)
-        texts = await self._store.read([*keys.values()], _seconds_left(ledger))
+        stored = await self._store.read([*keys.values()], _seconds_left(ledger))
         self._report(ledger)
         values: dict[int, Any] = {}
         for index, key in keys.items():
-            text = texts.get(key)
+            data = stored.get(key)
             recall = questions[index].recall
-            if text is not None and recall is not None:
+            if data is not None and recall is not None:
                 try:
-                    values[index] = recall.load(json.loads(text))
-                except BaseException as error:  # a damaged row, or an error of the user's own code
+                    values[index] = recall.load(json.loads(data))
+                except BaseException as error:  # the user's own code may raise anything
                     reraise_exit(error)
         ledger.cached += len(values)
         return values
@@ -148,7 +146,7 @@ class ResponseCache:
             ledger.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
             return
         if text is not None:
-            self._store.write_soon({key: text})
+            self._store.write_soon({key: text.encode()})
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
         """Delete the answers to these questions in the background."""

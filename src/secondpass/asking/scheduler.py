@@ -36,6 +36,8 @@ class ScorerCall:
     requests: Sequence[tuple[str, list[str]]]
     ledgers: Sequence[Ledger]
     instruction: str | None = field(default=None, repr=False)
+    at_most: int | None = None
+    """Number of texts of a part that takes an unknown time; None if lists are not divided."""
 
     @property
     def keywords(self) -> dict[str, str]:
@@ -540,4 +542,5 @@ def _call(slices: list[_Slice]) -> CallScorer | CallLists:
         for part in slices
     ]
     ledgers = [part.scoring.ledger for part in slices]
-    return command(first.effect.scorer, requests, ledgers, first.effect.instruction)
+    effect = first.effect
+    return command(effect.scorer, requests, ledgers, effect.instruction, effect.at_most)

@@ -212,6 +212,11 @@ def write(text: str) -> None:
         sys.stdout.write(text)
 
 
+def write_text(text: str) -> None:
+    """Write a text of somebody else: to a terminal without characters that it would obey."""
+    write(escaped(text.expandtabs()) if on_terminal(sys.stdout) else text)
+
+
 def flush_results() -> None:
     """Flush standard output, unless it is closed.
 

@@ -18,19 +18,19 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from secondpass.adapters.depths import scoring_all
-from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info
+from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail, info, warn
 from secondpass.concurrency.lazy import running_nothing
-from secondpass.config import load, preset
+from secondpass.config import load
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import examples, model_of, registry, suggestion, yaml_text
 from secondpass.settings.loading import (
     MAPPING,
-    depth_with_store,
     has_store,
-    merged,
-    read_with_own_keys,
+    over_preset,
+    overridden,
+    read_written,
 )
 from secondpass.settings.messages import ALIKE, means_off, of_file, off_value
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, OPEN, name_hint
@@ -342,13 +342,12 @@ def configuration(
     if preset_name is not None and file is not None:
         fail("--preset, --config: give one of them", USAGE_ERROR)
     _check_source(preset_name, file)
-    own_keys: frozenset[str] = frozenset()
     if file is not None:
-        config, own_keys = read_with_own_keys(file)
+        config = read_written(file)
     elif base is not None and preset_name is None:
         config = dict(base)
     else:
-        config = preset("default" if preset_name is None else preset_name)
+        config = {"preset": "default" if preset_name is None else preset_name}
     keys: set[str] = set()
     values: dict[str, Any] = {}
     for setting in settings or ():
@@ -357,18 +356,10 @@ def configuration(
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
         values = overridden(values, _parse_setting(setting))
-    if file is None:
-        config = depth_with_store(config, values)
-    config = overridden(config, values) if values else config
-    return scoring_all(config) if unordered and "depth" not in {*own_keys, *values} else config
-
-
-def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with other settings; a method that is a name becomes a mapping."""
-    method = config.get("method")
-    if isinstance(method, str):
-        config = {**config, "method": {"type": method}}
-    return merged(config, values)
+    config = overridden(config, values)
+    states_depth = "depth" in config
+    config = over_preset(config)
+    return scoring_all(config) if unordered and not states_depth else config
 
 
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
@@ -381,7 +372,7 @@ def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
 
 
 def note_new_stores(*configs: Mapping[str, Any]) -> None:
-    """Print which stores of passages do not exist yet: their paths may be misspelt.
+    """Print which stores of passages do not exist yet, or cannot: their paths may be misspelt.
 
     The configurations need not be valid.
     """
@@ -399,6 +390,9 @@ def note_new_stores(*configs: Mapping[str, Any]) -> None:
                 if isinstance(path, str) and not Path(path).exists():
                     paths[path] = None
     for path in paths:
+        if not Path(path).absolute().parent.is_dir():
+            warn(f"{path}: its folder does not exist, so no passage is stored")
+            continue
         command = f"`secondpass store DOCS --into {shlex.quote(path)}`"
         info(f"{path} is a new, empty store; {command} fills it")
 

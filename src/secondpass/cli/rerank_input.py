@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from secondpass.cli.options import RankingOptions, RerankerOptions, RunOptions
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
 from secondpass.formats.files import open_input
-from secondpass.formats.lines import finite_float, finite_int
+from secondpass.formats.lines import DoubledKeyError, strict_json
 from secondpass.formats.reading import read_queries
 from secondpass.formats.requests import (
     InputRequest,
@@ -134,11 +133,15 @@ def read_context(file: Path | None) -> tuple[Any, str]:
     try:
         text = raw.decode("utf-8")
         try:
-            return json.loads(text, parse_float=finite_float, parse_int=finite_int), digest
+            return strict_json(text), digest
+        except DoubledKeyError:
+            raise
         except ValueError:
             return yaml_text.parse(text), digest
     except UnicodeDecodeError as error:
         raise ConfigurationError(not_utf8(file, error), str(file)) from None
+    except DoubledKeyError as error:
+        raise ConfigurationError(str(error), str(file)) from None
     except yaml_text.NotYAMLError as error:
         raise ConfigurationError(f"not JSON; as YAML: {error}", str(file)) from None
     except (ValueError, RecursionError):

@@ -31,6 +31,12 @@ _FREE = 0.2
 """Pairs that take this share of a call's constant, or less, are part of the core."""
 _CALL_TIME_SHARE = 0.5
 """Share of the time left that one call may take: it ends in time if it takes twice as long."""
+MOST_LEFT = 2.0
+"""Seconds that count as left at the most, because the caller may leave: so a call takes a second at
+the most, in which it goes on for nobody."""
+_PLAN_SHARE = 1 / 16
+"""A plan is made again once this share of its calls have entered, left, or been served. It takes a
+pass over all of them, so that a decision takes the same time however many there are."""
 
 Key: TypeAlias = tuple[float, ...]
 """What pairs are sorted by. The first number is 0, or 1 if the pair comes after all cores."""
@@ -77,6 +83,24 @@ class Claim:
         return max(0.0, (now if self.first is None else self.first) - self.asked)
 
 
+def _by_time(claim: Claim, rank: int) -> Key:
+    return (0, claim.until, rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """In which order pairs are next.
+
+    Attributes:
+        fits: whether there is time for all pairs.
+        key: what they are sorted by: a call's claim and the pair's rank in it, from 0. The lowest
+            is next.
+    """
+
+    fits: bool = True
+    key: Callable[[Claim, int], Key] = _by_time
+
+
 @dataclass(slots=True)
 class Admission:
     """The calls of one scorer.
@@ -111,6 +135,9 @@ class Admission:
     """Those of the calls that were admitted and have not left, the oldest first."""
     share: float = 1.0  # of the scorer that these calls have; others have the rest
     cost: Cost = field(init=False)  # of a call, or a batch
+    _order: Order = Order()
+    _changes: int = 0  # calls that entered, left or were served since the order was planned
+    _kept: float = 0.0  # number of changes for which it is kept
 
     def __post_init__(self) -> None:
         self.cost = Cost(self.threads + 1, has_constant=self.in_calls)
@@ -145,6 +172,7 @@ class Admission:
         if not self._possible(claim, now, slack):
             return False
         self.claims[claim] = None
+        self._changes += 1
         return True
 
     def _set_core(self, claim: Claim, now: float) -> None:
@@ -166,20 +194,28 @@ class Admission:
                 claim.due = now + seconds / _PAIRS_TIME_SHARE
         claim.core_left = claim.core
 
-    def part(self, claim: Claim, rank: int, most: int, now: float) -> int:
-        """How many pairs of a claim, from this rank on, its next call has: at most ``most``."""
-        wanted = claim.core - rank if rank < claim.core else self._least(claim)
-        claims = self.present
-        if len(claims) == 1 or self._all_fit(claims, now):
-            wanted = max(wanted, self.cost.pairs(_CALL_TIME_SHARE * (claim.until - now)))
-        fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.latest(rank) - now))
+    def part(self, claim: Claim, rank: int, most: int, together: int, now: float) -> int:
+        """How many pairs of a claim, from this rank on, its next call has: at most ``most``.
+
+        ``together`` is the number of calls that run, with it. If fewer have run at a time so far,
+        these may have to wait for each other, and all of them have to end in time.
+        """
+        crowd = max(1.0, together / self.cost.together)
+        wanted = max(claim.core - rank, self._least(claim) if rank else 0)
+        if len(self.claims) == 1 or self.order(now).fits:
+            wanted = max(wanted, self._in_one_call(claim.until - now) / crowd)
+        fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.latest(rank) - now)) / crowd
         return int(max(1, min(most, wanted, fitting)))
 
     def most_together(self, seconds: float) -> int:
         """How many pairs a call may have that needs no turn; 0 if no call has ended."""
         if not self.cost.is_known:
             return 0
-        return int(min(max(0.0, self.cost.pairs(_CALL_TIME_SHARE * seconds)), sys.maxsize))
+        return int(min(max(0.0, self._in_one_call(seconds)), sys.maxsize))
+
+    def _in_one_call(self, seconds: float) -> float:
+        """How many pairs a call may have if so long is left; below 0 if its constant is longer."""
+        return self.cost.pairs(_CALL_TIME_SHARE * min(seconds, MOST_LEFT))
 
     def is_late(self, claim: Claim, rank: int, pairs: int, now: float) -> bool:
         """Whether the time of a claim does not suffice for a call of its pairs from this rank on.
@@ -197,7 +233,7 @@ class Admission:
         if claim.begun:
             needed = self.cost.seconds(min(pairs, self._least(claim)))
         else:
-            needed = self.cost.seconds(1) if len(self.present) > self.threads else 0.0
+            needed = self.cost.seconds(1) if len(self.claims) > self.threads else 0.0
         if now + needed >= claim.latest(rank):
             claim.late_from = min(claim.late_from, rank)
         return rank >= claim.late_from
@@ -217,15 +253,23 @@ class Admission:
     def leave(self, claim: Claim) -> None:
         """Forget a call; no effect if it was refused or has left."""
         self.claims.pop(claim, None)  # at once: garbage collection may end a call in any thread
+        self._changes += 1
 
-    def key(self, now: float) -> Callable[[Claim, int], Key]:
-        """What pairs are sorted by now: of a call's claim and the pair's rank in it, from 0.
+    def served(self) -> None:
+        """Count a call, or a batch, that begins."""
+        self._changes += 1
 
-        The lowest is next.
-        """
-        claims = self.present
+    def order(self, now: float) -> Order:
+        """The order of all pairs: as it was planned last, until much has changed since."""
+        if self._changes > self._kept:
+            claims = self.present
+            self._changes, self._kept = 0, _PLAN_SHARE * len(claims)
+            self._order = self._planned(claims, now)
+        return self._order
+
+    def _planned(self, claims: Sequence[Claim], now: float) -> Order:
         if self._all_fit(claims, now):
-            return _by_time
+            return Order()
         cores_are_late = self._cores_are_late(claims, now)
         is_overload = self._is_overload(claims, now)
 
@@ -235,7 +279,7 @@ class Admission:
                 return (0, claim.due, rank) if cores_are_late else (0, rank, claim.due)
             return (1, rank, claim.until) if is_overload else (1, claim.until, rank)
 
-        return key
+        return Order(False, key)
 
     def _cores_are_late(self, claims: Sequence[Claim], now: float) -> bool:
         """Whether one of the cores would be late if it were the last of them."""
@@ -265,11 +309,12 @@ class Admission:
         others = [other for other in self.present if other.core_left]
         # Pairs of a batch are known when all of it is, those of a call when it has ended.
         end = now + (self.cost.seconds(claim.core) if self.in_calls else self.cost.mean)
+        constant, rate = self.seconds(0), self.seconds(1, calls=0)
         added = 0.0  # what the new core adds to the end of those that are due later
         for item in sorted([*others, claim], key=attrgetter("due")):
-            end += self.seconds(item.core_left)
+            end += constant + item.core_left * rate
             if item is claim:
-                added = self.seconds(item.core_left)
+                added = constant + item.core_left * rate
                 is_late = end > item.due - slack
             else:  # one that is late without the new core, too, does not count
                 end_without = end - added
@@ -282,10 +327,6 @@ class Admission:
 def is_after_cores(key: Key) -> bool:
     """Whether the pair with this key comes after the cores of all calls."""
     return key[0] > 0
-
-
-def _by_time(claim: Claim, rank: int) -> Key:
-    return (0, claim.until, rank)
 
 
 CLAIM: ContextVar[Claim | None] = ContextVar("secondpass_claim", default=None)

@@ -33,10 +33,13 @@ class Cost:
         constant: seconds of a call, whatever its length.
         rate: seconds that each pair adds.
         mean: seconds of a call, on average.
+        together: number of calls that ran when one began, with it, on average. A scorer may let
+            calls wait for each other, so more of them may take as many times as long.
     """
 
     def __init__(self, firsts: int, *, has_constant: bool = True) -> None:
         self.constant = self.rate = self.mean = 0.0
+        self.together = 1.0
         self._firsts = firsts
         self._has_constant = has_constant
         self._worth = 0.0  # of the constant, in pairs
@@ -44,7 +47,7 @@ class Cost:
         self._forget()
 
     def _forget(self) -> None:
-        self._calls = self._pairs = self._seconds = 0.0
+        self._calls = self._pairs = self._seconds = self._together = 0.0
         self._sums: tuple[float, ...] = (0.0,) * 6
 
     @property
@@ -65,8 +68,11 @@ class Cost:
         """How many pairs take this share of the constant."""
         return share * self._worth
 
-    def learn(self, pairs: int, seconds: float) -> None:
-        """Count a call that has ended; no effect without pairs, or if it took no time."""
+    def learn(self, pairs: int, seconds: float, together: int = 1) -> None:
+        """Count a call that has ended; no effect without pairs, or if it took no time.
+
+        ``together`` is the number of calls that ran when it began, with it.
+        """
         if not pairs or seconds <= 0:
             return
         if self._raised > 1:
@@ -84,6 +90,8 @@ class Cost:
         self._calls = self._calls * _MEMORY + 1
         self._pairs = self._pairs * _MEMORY + pairs
         self._seconds = self._seconds * _MEMORY + seconds
+        self._together = self._together * _MEMORY + together
+        self.together = self._together / self._calls
         self.mean = self._seconds / self._calls
         if self._has_constant:
             self._learn_worth(self._pairs / self._calls, self.mean)

@@ -69,12 +69,22 @@ class Abandonable(Generic[T]):
         self._function = function
         self._owner = _owner_of(owner)
         self._done = False
+        self.is_abandoned = False
+        self._stop: Callable[[], object] = lambda: None
 
     def __call__(self) -> T:
+        token = RUNNING.set(self)
         try:
             return self._function()
         finally:
+            RUNNING.reset(token)
             self.end()
+
+    def stop_with(self, stop: Callable[[], object]) -> None:
+        """Call ``stop``, in any thread, when the call is abandoned."""
+        self._stop = stop
+        if self.is_abandoned:
+            stop()
 
     def end(self) -> None:
         self._done = True
@@ -82,9 +92,24 @@ class Abandonable(Generic[T]):
 
     def abandon(self) -> None:
         """Count the call as abandoned until it ends; no effect if it has ended."""
+        self.is_abandoned = True
         _abandoned.add(self)
+        self._stop()
         if self._done:
             _abandoned.discard(self)
+
+
+class AbandonedError(MethodError):
+    """The end of a call that was abandoned. Its caller does not see it."""
+
+    code = "abandoned"
+
+    def __init__(self) -> None:
+        super().__init__("the call was abandoned")
+
+
+RUNNING: ContextVar[Abandonable[Any] | None] = ContextVar("secondpass_running", default=None)
+"""The call that the current code runs in, which may stop if that is abandoned."""
 
 
 def check_abandoned(owner: object, allowed: int) -> None:

@@ -6,6 +6,7 @@ thread or event loop of its ranking, and has as many of its texts as there is ti
 
 from __future__ import annotations
 
+import heapq
 import math
 import os
 import weakref
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Literal
 
-from secondpass.concurrency.admission import Admission, Claim
+from secondpass.concurrency.admission import Admission, Claim, Key, Order
 from secondpass.concurrency.lazy import PerObject
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.processor import usable_cpus
@@ -35,7 +36,13 @@ class Turns:
         self.admission = Admission(width, in_calls=True)
         self._lock = fork_lock()
         self._running: list[CallTurn] = []
-        self._waiting: list[CallTurn] = []
+        self._waiting: list[tuple[Key, int, CallTurn]] = []
+        """A heap of key, number and turn, by the order that was planned last. Those that have ended
+        are in it until they come first, or it is sorted anew."""
+        self._order = Order()
+        self._count = 0  # of all turns
+        self._of_threads: dict[int, CallTurn] = {}
+        """The last turn of each thread."""
         self._process = os.getpid()
 
     def take(self, turn: CallTurn, now: float) -> None:
@@ -46,23 +53,33 @@ class Turns:
         """
         with self._lock:
             if turn.thread is not None:
-                self._running = [other for other in self._running if other.thread != turn.thread]
-                self._waiting = [other for other in self._waiting if other.thread != turn.thread]
-            self._waiting.append(turn)
+                if (left_over := self._of_threads.pop(turn.thread, None)) is not None:
+                    self._drop(left_over)
+                self._of_threads[turn.thread] = turn
+            self._count += 1
+            key = self._order.key(turn.claim, turn.rank)
+            heapq.heappush(self._waiting, (key, self._count, turn))
         self.advance(now)
+
+    def _drop(self, turn: CallTurn) -> None:
+        turn.state = "ended"
+        self._running = [other for other in self._running if other is not turn]
+        if turn.thread is not None and self._of_threads.get(turn.thread) is turn:
+            del self._of_threads[turn.thread]
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """:meth:`Admission.enter`, one call at a time."""
         with self._lock:
             if self._process != os.getpid():  # the parent's rankings do not exist here
                 self._process, self._running, self._waiting = os.getpid(), [], []
+                self._of_threads.clear()
                 self.admission.claims.clear()
             return self.admission.enter(claim, pairs, now)
 
     def learn(self, pairs: int, seconds: float) -> None:
         """Count a call that needed no turn."""
         with self._lock:
-            self.admission.cost.learn(pairs, seconds)
+            self.admission.cost.learn(pairs, seconds, len(self._running) + 1)
 
     def advance(self, now: float) -> None:
         """Begin the turns that are next, and end those that would be late.
@@ -70,38 +87,77 @@ class Turns:
         Turns of event loops that do not run are not counted: they may never end. Nor are turns
         whose call is gone.
         """
-        woken = []
+        woken: list[CallTurn] = []
         with self._lock:
-            admission = self.admission
-            if len(self._running) >= admission.threads:
+            if len(self._running) >= self.admission.threads:
                 self._running = [turn for turn in self._running if not turn.is_stopped]
-            for turn in self._waiting:
-                if admission.is_late(turn.claim, turn.rank, turn.pairs, now):
-                    turn.state = "late"
-                    woken.append(turn)
-            self._waiting = [
-                turn for turn in self._waiting if turn.state == "waiting" and turn.reference()
-            ]
-            key = admission.key(now)
-            self._waiting.sort(key=lambda turn: key(turn.claim, turn.rank))
-            while self._waiting and len(self._running) < admission.threads:
-                turn = self._waiting.pop(0)
-                if turn.state != "waiting":  # garbage collection has ended others meanwhile
-                    continue
-                most = turn.pairs if admission.cost.is_known else min(turn.pairs, turn.first)
-                turn.pairs = admission.part(turn.claim, turn.rank, most, now)
-                turn.state, turn.began = "running", now
-                turn.claim.begin(range(turn.rank, turn.rank + turn.pairs), now)
-                if not turn.is_stopped:
-                    self._running.append(turn)
+            while (turn := self._next(now, woken)) is not None:
+                self._begin(turn, now)
                 woken.append(turn)
         for turn in woken:
             turn.wake()
 
+    def _next(self, now: float, woken: list[CallTurn]) -> CallTurn | None:
+        """Take the next turn out of those that wait; None if there is none, or it has to wait.
+
+        Those that are found late are appended to ``woken``.
+        """
+        while self._waiting:
+            turn = self._waiting[0][-1]
+            if self._waits(turn):
+                if len(self._running) >= self.admission.threads:
+                    return None
+                if self._plan(now, woken):
+                    continue
+                if not self._is_late(turn, now, woken):
+                    heapq.heappop(self._waiting)
+                    return turn
+            heapq.heappop(self._waiting)
+        return None
+
+    def _plan(self, now: float, woken: list[CallTurn]) -> bool:
+        """Sort those that wait by the present order, unless they are; return whether it did."""
+        order = self.admission.order(now)
+        if order is self._order:
+            return False
+        waiting = [
+            (order.key(turn.claim, turn.rank), number, turn)
+            for _, number, turn in self._waiting
+            if self._waits(turn) and not self._is_late(turn, now, woken)
+        ]
+        heapq.heapify(waiting)
+        self._waiting = waiting  # at once: an interruption must not lose the turns of others
+        self._order = order
+        return True
+
+    def _waits(self, turn: CallTurn) -> bool:
+        """Whether a turn still waits, and its call is not gone."""
+        return turn.state == "waiting" and turn.reference() is not None
+
+    def _is_late(self, turn: CallTurn, now: float, woken: list[CallTurn]) -> bool:
+        if not self.admission.is_late(turn.claim, turn.rank, turn.pairs, now):
+            return False
+        turn.state = "late"
+        woken.append(turn)
+        return True
+
+    def _begin(self, turn: CallTurn, now: float) -> None:
+        admission = self.admission
+        turn.together = len(self._running) + 1
+        most = turn.pairs
+        if not admission.cost.is_known:
+            most = min(most, max(1, turn.first // turn.together))
+        turn.pairs = admission.part(turn.claim, turn.rank, most, turn.together, now)
+        turn.state, turn.began = "running", now
+        turn.claim.begin(range(turn.rank, turn.rank + turn.pairs), now)
+        admission.served()
+        if not turn.is_stopped:
+            self._running.append(turn)
+
     def end(
         self, turn: CallTurn, now: float, *, scored: bool = False, interrupted: bool = False
     ) -> None:
-        """End a turn, or stop waiting for it.
+        """End a turn, or stop waiting for it; no effect if it has ended.
 
         Args:
             turn: it.
@@ -115,10 +171,8 @@ class Turns:
                 if interrupted:
                     cost.learn_cut_off(turn.pairs, seconds)
                 elif scored:
-                    cost.learn(turn.pairs, seconds)
-            turn.state = "ended"
-            self._running = [other for other in self._running if other is not turn]
-            self._waiting = [other for other in self._waiting if other is not turn]
+                    cost.learn(turn.pairs, seconds, turn.together)
+            self._drop(turn)
         self.advance(now)
 
 
@@ -137,6 +191,7 @@ class CallTurn:
     state: Literal["waiting", "running", "late", "ended"] = "waiting"
     """Late: the time does not suffice."""
     began: float = math.inf
+    together: int = 1  # number of turns that ran when it began, with it
 
     def __post_init__(self) -> None:
         self.thread = get_ident() if self.loop is None else None
@@ -154,7 +209,8 @@ class Sharing:
         scorer: it.
         pairs: number of pairs of the ranking.
         batch_size: maximum number of pairs per call; None for no maximum.
-        first: maximum number of pairs as long as no call of the scorer has ended.
+        first: maximum number of pairs as long as no call of the scorer has ended; of the second
+            call that runs then it is a half, of the third one a third, and so on.
     """
 
     def __init__(self, scorer: object, pairs: int, batch_size: int | None, first: int) -> None:

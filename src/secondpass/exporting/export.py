@@ -180,8 +180,9 @@ def _load(model: str) -> TorchModel:
     """The original in float32, checked to be of a kind that other backends run."""
     source = HubModel(model)
     offline = source.is_offline()
-    facts = read_facts(source, offline=offline)
-    recognised = recognise(model, facts)
+    with source.loading(offline):
+        facts = read_facts(source, offline=offline)
+        recognised = recognise(model, facts)
     if recognised.family.run is None or recognised.family.run.model != "CrossEncoder":
         raise ModelLoadError(
             f"the model {model!r} is one of {recognised.family.title}, which only torch runs"

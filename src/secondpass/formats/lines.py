@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -74,14 +75,11 @@ def parse_object(line: Line) -> dict[str, Any]:
 
 
 def parse_json(line: Line) -> Any:
-    """Parse a line as JSON, without NaN, infinities and numbers beyond the range of a float."""
+    """Parse a line by :func:`strict_json`; raises a FormatError."""
     try:
-        return json.loads(
-            line.text,
-            parse_constant=_reject_constant,
-            parse_float=finite_float,
-            parse_int=finite_int,
-        )
+        return strict_json(line.text)
+    except DoubledKeyError as error:
+        raise line.error(str(error)) from None
     except json.JSONDecodeError as error:
         raise line.error(
             f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
@@ -135,11 +133,40 @@ def instead_of(record: Mapping[str, Any], key: str) -> str:
     return f"; the line has only {keys}" if keys else "; the line has no key"
 
 
+class DoubledKeyError(ValueError):
+    """An object of a JSON text has a key twice, so one of its values would be lost."""
+
+
+def strict_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        DoubledKeyError: an object has a key twice.
+        ValueError: it is not JSON, or has NaN or a number beyond the range of a float.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(
+        text,
+        parse_constant=_reject_constant,
+        parse_float=_finite_float,
+        parse_int=_finite_int,
+        object_pairs_hook=_unique_keys,
+    )
+
+
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        [(key, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise DoubledKeyError(f"the key {printable(key[:_LONGEST_KEY])!r} is there twice")
+    return record
+
+
 def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def finite_float(text: str) -> float:
+def _finite_float(text: str) -> float:
     """The number that a JSON text writes; raises a ValueError if a float cannot hold it."""
     number = float(text)
     if math.isinf(number):
@@ -147,10 +174,10 @@ def finite_float(text: str) -> float:
     return number
 
 
-def finite_int(text: str) -> int:
+def _finite_int(text: str) -> int:
     """The integer that a JSON text writes; raises a ValueError beyond the range of a float."""
     if len(text) > _SAFE_DIGITS:
-        finite_float(text)
+        _finite_float(text)
     return int(text)
 
 

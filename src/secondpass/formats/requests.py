@@ -254,12 +254,13 @@ def ranking_record(
             del report[name]
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query
-    record["ranking"] = [_item(item, text=text) for item in ranking]
+    record["ranking"] = [ranked_record(item, text=text) for item in ranking]
     record["report"] = report
     return record
 
 
-def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
+def ranked_record(item: Ranked, *, text: bool) -> dict[str, Any]:
+    """An item as the commands write it: what is empty is left out, and the score is as it came."""
     record = {**item_record(item, text=text), "score": item.score}
     return {
         name: value

@@ -8,8 +8,9 @@ from typing import Any
 from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.provider import Form, Provider, joined
+from secondpass.llms.usage import token_counts
 from secondpass.questions import Completion, Prompt
-from secondpass.services.client import Connection, token_count
+from secondpass.services.client import Connection
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -61,12 +62,10 @@ class AnthropicMessages(Provider):
             raise LLMError("the response has no content", "bad_response")
         if response.stop_reason == "refusal":
             raise LLMError("the model refused to answer", "content_filter")
-        usage = getattr(response, "usage", None)
         return Completion(
             joined(response.content),
             is_truncated(response.stop_reason),
-            token_count(getattr(usage, "input_tokens", None)),
-            token_count(getattr(usage, "output_tokens", None)),
+            *token_counts(getattr(response, "usage", None)),
         )
 
 

@@ -8,8 +8,9 @@ from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.logprobs import TokenLogprobs, answer_range, token_logprobs
 from secondpass.llms.provider import Form, Provider
+from secondpass.llms.usage import token_counts
 from secondpass.questions import Completion, Prompt
-from secondpass.services.client import Connection, token_count
+from secondpass.services.client import Connection
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -96,14 +97,10 @@ class GoogleGenAI(Provider):
         if reason in _BLOCKED:
             raise LLMError("the model refused to answer", "content_filter")
         parts = (first.content.parts if first.content else None) or []
-        usage = response.usage_metadata
-        reply_tokens = token_count(getattr(usage, "candidates_token_count", None))
-        reasoning_tokens = token_count(getattr(usage, "thoughts_token_count", None)) or 0
         return Completion(
             "".join(part.text for part in parts if part.text and not part.thought),
             is_truncated(reason),
-            token_count(getattr(usage, "prompt_token_count", None)),
-            None if reply_tokens is None else reply_tokens + reasoning_tokens,
+            *token_counts(response.usage_metadata),
             _logprobs(getattr(first, "logprobs_result", None)) if prompt.logprobs else None,
         )
 

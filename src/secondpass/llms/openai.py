@@ -13,8 +13,9 @@ from secondpass.errors import LLMError
 from secondpass.llms.finish_reasons import is_truncated
 from secondpass.llms.logprobs import TokenLogprobs, answer_range, token_logprobs
 from secondpass.llms.provider import Form, Provider, joined
+from secondpass.llms.usage import token_counts
 from secondpass.questions import Completion, Prompt
-from secondpass.services.client import Connection, token_count
+from secondpass.services.client import Connection
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -70,12 +71,10 @@ class OpenAIChat(Provider):
         choice = response.choices[0]
         if choice.finish_reason == "content_filter" or getattr(choice.message, "refusal", None):
             raise LLMError("the model refused to answer", "content_filter")
-        usage = getattr(response, "usage", None)
         return Completion(
             joined(choice.message.content),
             is_truncated(choice.finish_reason),
-            token_count(getattr(usage, "prompt_tokens", None)),
-            token_count(getattr(usage, "completion_tokens", None)),
+            *token_counts(getattr(response, "usage", None)),
             _logprobs(getattr(choice, "logprobs", None)) if prompt.logprobs else None,
         )
 

@@ -354,17 +354,19 @@ def unreadable_scores(candidates: Sequence[Candidate]) -> tuple[list[int], str]:
     return unreadable, kind_of(first) if number is None else str(number)
 
 
-def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | None], bool]:
+def first_stage_scores(
+    candidates: Sequence[Candidate], *, fewest: int = _FEWEST_DISTANCES
+) -> tuple[list[float | None], bool]:
     """The retrieval scores of a list, higher is better, and whether they were distances.
 
-    At least three scores that never fall along the list, the last above the first, are distances:
+    At least so many scores that never fall along the list, the last above the first, are distances:
     a retriever returns the best first. ``1 - rank / n`` takes their place, for the rank in the list
     from 0 and its length n; a missing score stays None.
     """
     scores = [retrieval_score(candidate) for candidate in candidates]
     known = [score for score in scores if score is not None]
     falls = any(later < earlier for earlier, later in pairwise(known))
-    if len(known) < _FEWEST_DISTANCES or falls or known[0] == known[-1]:
+    if len(known) < fewest or falls or known[0] == known[-1]:
         return scores, False
     count = len(scores)
     by_rank = [None if score is None else 1 - rank / count for rank, score in enumerate(scores)]
@@ -453,8 +455,17 @@ def query_key(text: str) -> str:
 
 
 def comparable_id(identifier: Any) -> Any:
-    """An id for comparisons: its ``str()``, as judgements and runs have ids; None if it is None."""
-    return None if identifier is None else str(identifier)
+    """An id for comparisons: its ``str()``, as judgements and runs have ids; None if it is None.
+
+    Raises:
+        InputError: its ``str()`` raises.
+    """
+    try:
+        return None if identifier is None else str(identifier)
+    except BaseException as error:  # a foreign __str__ may raise anything
+        reraise_exit(error)
+        reason = type(error).__name__
+    raise InputError(f"id: cannot be read ({reason})")
 
 
 def kind_of(value: object) -> str:

@@ -42,6 +42,8 @@ def identity(
 
     Its settings are not known, and None, if the method has no registered name.
     """
+    from secondpass.settings.environment import by_value  # for fits only
+
     inner = getattr(method, "scorer", method)
     found = {
         "method": registry.name_of("methods", type(inner)) or method.name,
@@ -52,9 +54,9 @@ def identity(
         "depth": depth,
     }
     try:
-        settings = registry.dump_part(inner, "method")
-        rendering = registry.dump_settings(render, "render")
-        windows = None if passages is None else registry.dump_part(passages, "passages")
+        settings = by_value(registry.dump_part(inner, "method"))
+        rendering = by_value(registry.dump_settings(render, "render"))
+        windows = None if passages is None else by_value(registry.dump_part(passages, "passages"))
     except NotSerializableError:
         return found
     templates = _templates(getattr(inner, "prompting", None))

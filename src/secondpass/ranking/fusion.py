@@ -5,12 +5,14 @@ Unlike in a ranking, candidates are identified: the same id in two lists is one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from secondpass.errors import InputError
 from secondpass.ranking.blending import minmax
 from secondpass.ranking.candidates import (
+    comparable_id,
     first_stage_scores,
     kind_of,
     retrieval_score,
@@ -40,7 +42,8 @@ def fuse(
     possible value (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and
     individual rank learning methods", SIGIR 2009). ``scores``: the weighted mean of the scores,
     each list mapped to 0 to 1 by its own lowest and highest score; of a list whose scores are all
-    equal, 0.5. If scores rise along a list, they are distances, and ranks take their place. A
+    equal, 0.5. If scores rise along a list, be they only two, they are distances, and ranks take
+    their place. A
     missing score counts as 0, and so does a candidate that a list does not have.
 
     Args:
@@ -58,8 +61,8 @@ def fuse(
         score as it came in. Equal scores keep the order of first appearance.
 
     Raises:
-        InputError: an argument is wrong, or to fuse by ``scores``, a score is not a finite number
-            or no candidate of a list has one.
+        InputError: an argument is wrong, an id cannot be read, or to fuse by ``scores``, a score is
+            not a finite number or no candidate of a list has one.
 
     Example:
         >>> from secondpass import fuse
@@ -85,24 +88,29 @@ def fuse(
             hint = suggestion(str(name), [*lists])
             raise InputError(f"weights: no list is named {describe(name)}{hint}")
         weight_of[name] = _not_negative(f"weights[{name!r}]", weight)
-    whole = 0.0
-    sums: dict[object, float] = {}
+    # Each weight as a share of the largest, so that no sum overflows.
+    largest = max((weight_of.get(name, 1.0) for name in lists), default=1.0) or 1.0
+    weights_used: list[float] = []
+    shares_of: dict[object, list[float]] = {}
     hits: dict[object, list[_Hit]] = {}
     for name, results in lists.items():
         if results is None:
             continue
-        weight = weight_of.get(name, 1.0)
-        whole += weight
+        weight = weight_of.get(name, 1.0) / largest
+        weights_used.append(weight)
         found = _distinct(name, results)
         if by == "ranks":
             shares = [(rrf_k + 1) / (rrf_k + rank) for rank in range(1, len(found) + 1)]
         else:
             shares = _scaled(name, [*found.values()])
         for rank, (key, share) in enumerate(zip(found, shares, strict=True), 1):
-            sums[key] = sums.get(key, 0.0) + weight * share
+            shares_of.setdefault(key, []).append(weight * share)
             hits.setdefault(key, []).append((name, rank, found[key]))
-    best_first = sorted(sums, key=sums.__getitem__, reverse=True)
-    return [_merged(hits[key], sums[key] / (whole or 1.0)) for key in best_first]
+    whole = math.fsum(weights_used) or 1.0
+    # Sums of equal numbers are equal, in whatever order the lists have them.
+    scores = {key: math.fsum(parts) / whole for key, parts in shares_of.items()}
+    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+    return [_merged(hits[key], scores[key]) for key in best_first]
 
 
 def _not_negative(name: str, value: object) -> float:
@@ -115,10 +123,15 @@ def _not_negative(name: str, value: object) -> float:
 def _distinct(name: str, results: Iterable[CandidateLike]) -> dict[object, Candidate]:
     """The candidates of a list by what identifies them, in order; the first of each."""
     found: dict[object, Candidate] = {}
-    for candidate in to_candidates(results, text_needed=False, name=f"lists[{name!r}]"):
+    where = f"lists[{name!r}]"
+    candidates = to_candidates(results, text_needed=False, name=where)
+    for position, candidate in enumerate(candidates):
         key: object
         if candidate.id is not None:
-            key = str(candidate.id)
+            try:
+                key = comparable_id(candidate.id)
+            except InputError as error:
+                raise InputError(f"{where}[{position}].{error}") from None
         elif isinstance(candidate.text, str):
             key = ("text", candidate.text)
         else:  # nothing identifies it, so it equals no other
@@ -134,7 +147,7 @@ def _scaled(name: str, candidates: Sequence[Candidate]) -> list[float]:
         amount = f"{len(unreadable):,} of {counted(len(candidates), 'score')}"
         message = f"{amount} cannot be read, because they must be finite numbers, not {example}"
         raise InputError(f"lists[{name!r}]: {message}; convert them, or fuse by='ranks'")
-    scores, _ = first_stage_scores(candidates)
+    scores, _ = first_stage_scores(candidates, fewest=2)  # a list is best first, by its contract
     known = [score for score in scores if score is not None]
     if candidates and not known:
         raise InputError(f"lists[{name!r}]: no candidate has a score; fuse by='ranks'")

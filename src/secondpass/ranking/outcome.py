@@ -36,10 +36,21 @@ _UnfrozenRanked = make_dataclass(
     "_UnfrozenRanked", [part.name for part in fields(Ranked)], slots=True, repr=False, eq=False
 )
 
-DISTANCES = (
+_DISTANCES = (
     "the retrieval scores rise along the list, so they are distances; ranks take their place"
 )
-"""Message of the issue ``scores_ascending``; see :mod:`secondpass.ranking.candidates`."""
+_PERHAPS_DISTANCES = (
+    "the second of two retrieval scores is higher, and counts as better; if these are distances, "
+    "pass similarities (higher is better), such as 1 - distance"
+)
+
+
+def ascending(candidates: Sequence[Candidate]) -> str | None:
+    """The message of the issue ``scores_ascending``; None if retrieval scores do not rise."""
+    if first_stage_scores(candidates)[1]:
+        return _DISTANCES
+    # Two may rise by chance, as in a list that is not the best first.
+    return _PERHAPS_DISTANCES if first_stage_scores(candidates, fewest=2)[1] else None
 
 
 @dataclass(slots=True)
@@ -247,10 +258,11 @@ class Outcome:
         weighted = with_weight(blend, self.original, originals)
         assert weighted is not None
         if weighted.by_scale:
-            retrieved, distances = first_stage_scores(self.candidates)
+            retrieved, _ = first_stage_scores(self.candidates)
             originals = [retrieved[position] for position in scored]
-            if distances and all(issue.code != "scores_ascending" for issue in self.issues):
-                self.add_issue("scores_ascending", DISTANCES)
+            message = ascending(self.candidates)
+            if message and all(issue.code != "scores_ascending" for issue in self.issues):
+                self.add_issue("scores_ascending", message)
         trace.scored, trace.blend, trace.originals = scored, weighted, originals
         blended = weighted.mix(originals, reranked, method.scale)
         all_absent = len(blended.absent) == len(scored)

@@ -12,7 +12,7 @@ from secondpass.settings import counted
 from secondpass.types import plain
 
 TokenCounter: TypeAlias = Callable[[str], Any]
-"""Returns the number of tokens of a text, or the tokens."""
+"""Returns the number of tokens of a text, the tokens, or a mapping with its ``input_ids``."""
 PackOrder: TypeAlias = Literal["best", "document", "lost_in_the_middle"]
 
 
@@ -29,7 +29,7 @@ class Source:
         rank: its rank, from 1.
         score: its final score; None if it has none.
         spans: the parts of the candidate's text that are there, as (start, stop) in characters, in
-            order. ``" […] "`` stands between them.
+            order. ``[…]`` stands between them, with the ends of lines beside it.
         metadata: its ``title``, ``source`` and ``url``, where they are strings.
     """
 

@@ -6,7 +6,8 @@ Where passages lie in their document is known by their metadata, or found by wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from functools import cached_property
+from itertools import groupby, islice
 from typing import Any
 
 from secondpass.questions import Span
@@ -18,8 +19,10 @@ _LEAST_OVERLAP = 20
 """Characters that the end of one passage and the beginning of another must share to be neighbours.
 Fewer may be equal by chance."""
 _MOST_OVERLAP = 1000
-_MOST_PLACES = 8
-"""Places in a passage that are compared with the beginning of another."""
+_MOST_ALIKE = 8
+"""Passages with the same beginning that the end of another is compared with."""
+_FEW = 300
+"""Beginnings that are searched for in each passage; of more, each place is looked up."""
 _GAP = 2
 """Characters, such as a paragraph's end, that splitters remove between passages."""
 
@@ -35,19 +38,34 @@ class Line:
     """
 
     def __init__(self, item: Ranked, document: object = None, start: int = 0) -> None:
-        self.text = item.text
         self.starts = {item.position: 0}
         self.document = self if document is None else document
         self.start = start
+        self._texts = [item.text]
+        self._length = len(item.text)
+        self._tail = item.text  # the text from where the last passage begins
 
-    def append(self, item: Ranked, start: int) -> bool:
-        """Add a passage that begins at ``start`` of the text; False if they do not agree there."""
-        if start > len(self.text) + _GAP:
+    @cached_property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def append(self, item: Ranked, start: int | None = None, *, overlap: int = 0) -> bool:
+        """Add a passage that begins at ``start`` of the text; False if they do not agree there.
+
+        It begins not before the last one. Without a start, the ``overlap`` of it and the text says
+        where it begins.
+        """
+        start = self._length - overlap if start is None else start
+        if start > self._length + _GAP:
             return False
-        shared = self.text[start : start + len(item.text)]
+        tail = self._tail[max(0, len(self._tail) - (self._length - start)) :]
+        shared = tail[: len(item.text)]
         if not item.text.startswith(shared):
             return False
-        self.text = self.text.ljust(start) + item.text[len(shared) :]
+        new = item.text[len(shared) :]
+        self._texts += " " * (start - self._length), new
+        self._length = max(start, self._length) + len(new)
+        self._tail = tail + new
         self.starts[item.position] = start
         return True
 
@@ -78,7 +96,7 @@ def lines_of(items: Sequence[Ranked], neighbours: tuple[str, str] | None) -> dic
         (first, _), *rest = chain
         lines.append(line := Line(first))
         for item, overlap in rest:
-            line.append(item, len(line.text) - overlap)
+            line.append(item, overlap=overlap)
     return {position: line for line in lines for position in line.starts}
 
 
@@ -106,28 +124,39 @@ def _chains(items: Sequence[Ranked]) -> Iterator[list[tuple[Ranked, int]]]:
     following: dict[int, tuple[int, int]] = {}  # index -> index of the next, and their overlap
     followers: set[int] = set()
     heads = list(range(len(items)))  # the first item of the chain that ends with this one
-    names = [source_names(item) for item in items]
-    beginnings = [item.text[:_LEAST_OVERLAP] for item in items]
+    tails = list(range(len(items)))  # the last item of the chain that begins with this one
+    names = [tuple(source_names(item).items()) for item in items]
+    beginnings: dict[object, dict[str, list[int]]] = {}
     for index, item in enumerate(items):
-        end_of_text = item.text[-_MOST_OVERLAP:]
-        best, longest = -1, 0
-        for other, beginning in enumerate(beginnings):
-            # The head would close the chain to a circle; it may be the item itself.
-            if beginning not in end_of_text or other in followers or other == heads[index]:
-                continue
-            if names[other] != names[index]:
-                continue
-            overlap = _overlap(end_of_text, items[other].text, beginning)
-            if overlap > longest:
-                best, longest = other, overlap
-        if longest == 0:
+        if len(item.text) >= _LEAST_OVERLAP:
+            of_name = beginnings.setdefault(names[index], {})
+            of_name.setdefault(item.text[:_LEAST_OVERLAP], []).append(index)
+    for index, item in enumerate(items):
+        tail = item.text[-_MOST_OVERLAP:]
+        of_name = beginnings.get(names[index], {})
+        own = [index]
+        if len(of_name) < _FEW and not any(
+            start in tail for start, alike in of_name.items() if alike and alike != own
+        ):
             continue
-        following[index] = best, longest
-        followers.add(best)
-        last = best
-        while last in following:
-            last, _ = following[last]
-        heads[last] = heads[index]
+        for place in range(len(tail) - _LEAST_OVERLAP + 1):  # the longest overlap first
+            alike = of_name.get(tail[place : place + _LEAST_OVERLAP])
+            # The head would close the chain to a circle; it may be the item itself.
+            free = (other for other in alike or () if other != heads[index])
+            overlapping = (
+                other
+                for other in islice(free, _MOST_ALIKE)
+                if items[other].text.startswith(tail[place:])
+            )
+            if (best := next(overlapping, None)) is None:
+                continue
+            following[index] = best, len(tail) - place
+            followers.add(best)
+            if alike is not None:
+                alike.remove(best)  # it follows one passage only
+            heads[tails[best]] = heads[index]
+            tails[heads[index]] = tails[best]
+            break
     for index in range(len(items)):
         if index not in followers:
             yield _chain_from(index, items, following)
@@ -141,20 +170,6 @@ def _chain_from(
         index, overlap = following[index]
         chain.append((items[index], overlap))
     return chain
-
-
-def _overlap(tail: str, text: str, beginning: str) -> int:
-    """The length of the longest end of ``tail`` with which a text begins; 0 if it is too short."""
-    if len(beginning) < _LEAST_OVERLAP:
-        return 0
-    place = -1
-    for _ in range(_MOST_PLACES):
-        place = tail.find(beginning, place + 1)
-        if place < 0:
-            break
-        if text.startswith(tail[place:]):
-            return len(tail) - place
-    return 0
 
 
 def source_names(item: Ranked) -> dict[str, str]:

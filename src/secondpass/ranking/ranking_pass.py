@@ -23,7 +23,7 @@ from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.observers import RankingOperation, Running, end, query_hash, registrations
 from secondpass.ranking.options import PassSettings
 from secondpass.ranking.ordering import arranges
-from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about
+from secondpass.ranking.outcome import Outcome, ascending, issue_about
 from secondpass.ranking.rendering import is_blank
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.ranking.scoring import ScorerMethod
@@ -106,11 +106,11 @@ class RankingPass:
         self._check_scores()
         self.kept = range(len(self.candidates))
         if settings.dedupe:
-            scores, distances = first_stage_scores(self.candidates)
+            scores, _ = first_stage_scores(self.candidates)
             kept, duplicates = keep_best_of_each_id(self.candidates, scores)
             self.kept, self.left_out["duplicate"] = kept, duplicates
-            if distances and duplicates:
-                self._add_issue("scores_ascending", DISTANCES)
+            if duplicates and (message := ascending(self.candidates)):
+                self._add_issue("scores_ascending", message)
         depth = len(self.kept) if settings.depth is None else settings.depth
         self.head, self.tail = self.kept[:depth], self.kept[depth:]
         if settings.when is not None and self.head:

@@ -167,7 +167,13 @@ class ScorerMethod:
     def _reading_issues(self, task: Task) -> Iterator[Issue]:
         """The issues of texts that were not read whole, and of a list read in several passes."""
         if indices := self._stated_indices("truncated", task):
-            message = "the model reads only the first tokens of these; split long texts by passages"
+            limit = member(self.scorer, "token_limit", None)
+            message = (
+                "these are longer than the model reads; split long texts by passages"
+                if type(limit) is not int
+                else f"these are longer than the {limit} tokens that the configuration sets; raise "
+                "that if the model reads more, or split long texts by passages"
+            )
             yield self._issue(TRUNCATED, message, indices)
         if indices := self._stated_indices("query_truncated", task):
             message = "the model does not read the whole query beside these; shorten the query"

@@ -8,6 +8,8 @@ if its score is less than ``Σ weight`` below.
 from __future__ import annotations
 
 import math
+import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -19,7 +21,7 @@ from secondpass.ranking.blending import Blend, minmax, sigmoid
 from secondpass.ranking.rendering import Field
 from secondpass.ranking.scoring import to_float
 from secondpass.settings import Nested, configurable, describe, registry
-from secondpass.types import Candidate, ScoreKind
+from secondpass.types import Candidate, ScoreKind, plain_id
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
@@ -28,7 +30,14 @@ UnitScale: TypeAlias = Literal["none", "sigmoid", "minmax"]
 """How scores become 0 to 1: as they are, by a sigmoid, by the lowest and highest of the list."""
 
 _DAY = 86_400  # seconds
-_MILLISECONDS = 1e11  # larger numbers are milliseconds since 1970: as seconds, the year 5138
+_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""The numbers above which a time is not in seconds, and its units for each of them. 1e11 seconds
+are the year 5138, 1e14 milliseconds and 1e17 microseconds, too."""
+_FEWEST_SECONDS = 1e8
+"""Lower numbers, but not below 0, are more likely of another unit, such as days, than of 1970."""
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100
+"""The years that digits of a number may state."""
+_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +45,9 @@ class Term:
     """A number of 0 to 1 of each candidate, from one of its fields.
 
     Attributes:
-        field: written as those of ``render``: a dot reads nested mappings and objects, and
+        field: written as in ``render``: a dot reads nested mappings and objects, and
             ``updated|created`` is the first that a candidate has.
-        weight: relative to that of the score, which is 1.
+        weight: relative to the weight of the score, which is 1.
     """
 
     field: Annotated[str, MinLen(1)]
@@ -69,9 +78,12 @@ class Term:
 class Recency(Term):
     """``2 ** (-age / half_life_days)``: 1 for what is new.
 
-    A time is a date or time in ISO 8601 (UTC without an offset), an object of ``datetime``, or a
-    number of seconds since 1970; above 1e11, of milliseconds. One of more than a day ahead cannot
-    be read; a lesser one has the age 0.
+    A time is a date or time in ISO 8601 (UTC without an offset), an object of ``datetime`` or
+    numpy, or a number of seconds since 1970; above 1e11, of milliseconds, above 1e14 of
+    microseconds, above 1e17 of nanoseconds. A whole number below 1e8 is read by its digits, as the
+    year 2026, the month 202611 or the date 20261128, from 1900 to 2100; other numbers between 0 and
+    1e8 cannot be read. A year or a month stands for its first day. A time of more than a day ahead
+    cannot be read; a lesser one has the age 0.
 
     Attributes:
         half_life_days: the age at which the term is 0.5.
@@ -156,9 +168,10 @@ class Value(Term):
         return self.default
 
     def of(self, value: Any, now: float) -> float | None:  # noqa: ARG002 - a value has no age
-        if type(value) is bool:
+        value = plain_id(_of_python(value))
+        if isinstance(value, bool):
             value = "true" if value else "false"
-        elif type(value) is int:
+        elif isinstance(value, int):
             value = str(value)
         return self.values.get(value, self.default) if isinstance(value, str) else self.default
 
@@ -166,22 +179,53 @@ class Value(Term):
 def to_seconds(value: Any) -> float | None:
     """A time as seconds since 1970; None if it is none. See :class:`Recency`."""
     try:
+        value = _of_python(value)
         if isinstance(value, str):
-            value = datetime.fromisoformat(value.strip())
+            value = _from_text(value.strip())
+        number = None if isinstance(value, date) else to_float(value)
+        if number is not None and number.is_integer():
+            value = _from_digits(int(number)) or value
         if isinstance(value, datetime):
             if value.utcoffset() is None:
                 value = value.replace(tzinfo=UTC)
             seconds = value.timestamp()
         elif isinstance(value, date):
             seconds = datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
-        elif (number := to_float(value)) is not None:
-            seconds = number / 1000 if abs(number) > _MILLISECONDS else number
+        elif number is not None and not 0 < number < _FEWEST_SECONDS:
+            seconds = number / next((unit for least, unit in _UNITS if abs(number) > least), 1)
         else:
             return None
     except BaseException as error:  # not ISO 8601; or a foreign class, such as pandas' NaT
         reraise_exit(error)
         return None
     return seconds if math.isfinite(seconds) else None
+
+
+def _of_python(value: Any) -> Any:
+    """A number, boolean or time of numpy or torch as Python's; others as they are."""
+    is_array = isinstance(getattr(value, "shape", None), tuple)
+    return value.item() if is_array and not value.shape else value
+
+
+def _from_text(text: str) -> datetime | float:
+    """The time that a text states: in ISO 8601, or as a number."""
+    if _MONTH.fullmatch(text):
+        text += "-01"
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return float(text)
+
+
+def _from_digits(number: int) -> date | None:
+    """The first day of a year or month, or a date, if the digits of a number state one."""
+    digits = str(number) if 0 < number < _FEWEST_SECONDS else ""
+    if len(digits) not in {4, 6, 8} or not _FIRST_YEAR <= int(digits[:4]) <= _LAST_YEAR:
+        return None
+    try:
+        return date(int(digits[:4]), int(digits[4:6] or 1), int(digits[6:] or 1))
+    except ValueError:
+        return None
 
 
 def unit_scale(kind: ScoreKind | None, blend: Blend | None) -> UnitScale:
@@ -230,11 +274,15 @@ class Sum:
     @property
     def final(self) -> list[float]:
         """The final scores."""
-        total = self.scores
-        for weight, column in zip(self.weights, self.values, strict=True):
-            total = [score + weight * value for score, value in zip(total, column, strict=True)]
-        whole = 1 + math.fsum(self.weights)
-        return [score / whole for score in total]
+        # Each weight as a share of the largest, so that no sum overflows.
+        largest = max((1.0, *self.weights))
+        weights = [weight / largest for weight in (1.0, *self.weights)]
+        whole = math.fsum(weights)
+        columns = (self.scores, *self.values)
+        # Sums of equal numbers are equal, in whatever order the fields have them.
+        return [
+            math.fsum(map(operator.mul, weights, row)) / whole for row in zip(*columns, strict=True)
+        ]
 
     def by_field(self) -> list[dict[str, float]]:
         """The terms of each candidate by field."""

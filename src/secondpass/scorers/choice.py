@@ -145,9 +145,17 @@ def load(settings: EngineSettings) -> Loaded:
 
     Raises:
         MissingExtraError: a package is not installed.
-        ModelLoadError: the model cannot be loaded.
+        ModelLoadError: the model cannot be loaded, whatever is wrong with its files.
     """
-    model, kind, reason = _load(settings)
+    source = settings.source
+    offline = source.is_offline()
+    try:
+        with source.loading(offline):
+            model, kind, reason = _load(settings, offline)
+    except TorchOnlyError as error:  # where another backend is set, or a file for one
+        raise ModelLoadError(
+            f"{error}; torch runs it: leave out `backend` and `file`, and install {EXTRA}"
+        ) from error
     if isinstance(model, FamilyModel) and model.reads_lists:
         return Loaded(ListEngine(model, reason), kind)
     # What encodes single texts has so many of them in a forward pass.
@@ -158,9 +166,8 @@ def load(settings: EngineSettings) -> Loaded:
 _Model: TypeAlias = LightModel | TorchModel | FamilyModel | VectorModel
 
 
-def _load(settings: EngineSettings) -> tuple[_Model, ScoreKind, str]:
+def _load(settings: EngineSettings, offline: bool) -> tuple[_Model, ScoreKind, str]:
     """The model, the kind of its scores, and why it has this backend."""
-    offline = settings.source.is_offline()
     if settings.backend == "torch":
         return *_torch(settings, offline), "the backend is set"
     if settings.backend != "auto":
@@ -236,21 +243,16 @@ def _light(
         backends = [backend for backend in backends if backend == "openvino"]
     if not backends:
         return None
-    try:
-        find = cache(find_files(source, offline=offline))
-        facts = facts_of(source.name, find)
-        if facts is not None and (reason := _family_reason(settings, facts)) is not None:
-            raise TorchOnlyError(reason)
-        found = (
-            (files, backend)
-            for backend in backends
-            if (files := model_files(source.name, find, backend, file)) is not None
-        )
-        files, backend = next(found, (None, None))
-    except ModelLoadError:
-        raise
-    except Exception as error:
-        raise source.load_error(error, offline) from error
+    find = cache(find_files(source, offline=offline))
+    facts = facts_of(source.name, find)
+    if facts is not None and (reason := _family_reason(settings, facts)) is not None:
+        raise TorchOnlyError(reason)
+    found = (
+        (files, backend)
+        for backend in backends
+        if (files := model_files(source.name, find, backend, file)) is not None
+    )
+    files, backend = next(found, (None, None))
     if files is None or backend is None:
         return None
     return LightModel(
@@ -285,12 +287,7 @@ def _torch(
         if reason is None:
             raise error
         raise ModelLoadError(f"{reason}, and {EXTRA} is not installed: {error}") from error
-    try:
-        facts = read_facts(source, offline=offline)
-    except ModelLoadError:
-        raise
-    except Exception as error:
-        raise source.load_error(error, offline) from error
+    facts = read_facts(source, offline=offline)
     trusted = bool(options.get("trust_remote_code"))
     recognised = recognise(source.name, facts, settings.family, trusted=trusted)
     family = recognised.family

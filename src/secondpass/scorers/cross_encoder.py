@@ -21,6 +21,7 @@ from secondpass.ranking.blending import sigmoid
 from secondpass.scorers import choice
 from secondpass.scorers.batching.lists import ListEngine
 from secondpass.scorers.batching.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.checks.sizes import whole
 from secondpass.scorers.families.descriptions import FAMILIES, FAMILY_SETTING
 from secondpass.scorers.families.recognition import recognise
 from secondpass.scorers.hub.facts import read_facts
@@ -33,6 +34,10 @@ from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
+
+
+_LENGTH = "model_max_length"
+"""Name of ``max_length`` in the files of tokenizers."""
 
 
 @configurable
@@ -65,7 +70,8 @@ class CrossEncoderScorer:
         cache_folder: where downloaded models are stored; a relative path is relative to the working
             directory. None is Hugging Face's own setting.
         revision: branch, tag or commit of the model.
-        max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
+        max_length: tokens per pair; longer pairs are truncated. None is the model's own limit. Its
+            other name is ``tokenizer_kwargs: {model_max_length: …}``.
         prompt: an instruction prepended to each pair, or put in its place by the description of the
             family, for models that were trained with one. A prompt with ``{instruction}`` is used
             only in calls that have an instruction, which replaces it; other calls use
@@ -133,6 +139,8 @@ class CrossEncoderScorer:
         for name in ("dtype", "torch_dtype"):
             if name in (self.model_kwargs or {}) and self.precision != "auto":
                 raise ConfigurationError(f"precision, model_kwargs.{name}: give one of them")
+        if self.max_length is not None and _LENGTH in (self.tokenizer_kwargs or {}):
+            raise ConfigurationError(f"max_length, tokenizer_kwargs.{_LENGTH}: give one of them")
         check_token(self)
         check_cache(self.score_cache)
         described = None if self.family is None else FAMILIES.resolve(self.family)
@@ -184,6 +192,13 @@ class CrossEncoderScorer:
         """The engine's model, for ``secondpass doctor``; None if it is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.engine.model
+
+    @property
+    def token_limit(self) -> int | None:
+        """The limit that the settings set, by either name; None is the model's own."""
+        if self.max_length is not None:
+            return self.max_length
+        return whole((self.tokenizer_kwargs or {}).get(_LENGTH))
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the score cache, for a report."""
@@ -276,7 +291,7 @@ class CrossEncoderScorer:
             if facts is None:
                 return not source_of(self).is_local
             return recognise(self.model, facts).family.input.takes_instruction
-        except (ModelLoadError, ValueError, ImportError):
+        except Exception:  # of a file, which the loader reports
             return False
 
     def _activation(self) -> Callable[[float], float]:
@@ -285,7 +300,7 @@ class CrossEncoderScorer:
     def _options(self) -> dict[str, Any]:
         """Further arguments of the models on torch."""
         return {
-            "max_length": self.max_length,
+            "max_length": self.token_limit,
             "trust_remote_code": self.trust_remote_code,
             "model_kwargs": self.model_kwargs,
             "processor_kwargs": self.tokenizer_kwargs,
@@ -305,7 +320,7 @@ class CrossEncoderScorer:
             self.device,
             self.threads,
             self.batch_size,
-            self.max_length,
+            self.token_limit,
             self.prompt,
             self.prompt_name,
             self.remember,

@@ -52,13 +52,12 @@ def inspect_model(
     source = HubModel(model)
     try:
         offline = source.is_offline()
-        facts = read_facts(source, offline=offline)
-        if facts is None:
-            raise source.load_error(FileNotFoundError("config.json"), offline)
+        with source.loading(offline):
+            facts = read_facts(source, offline=offline)
+            if facts is None:
+                raise FileNotFoundError("config.json")
     except SecondPassError as error:
         return {"model": model, "refused": str(error)}
-    except Exception as error:  # a file that is no JSON
-        return {"model": model, "refused": str(source.load_error(error, source.is_local))}
     result: dict[str, Any] = {"model": model, "architecture": facts.architecture}
     try:
         recognised = recognise(model, facts, family)

@@ -46,6 +46,8 @@ _ESCAPE = re.compile(
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}")
 _STANDARD = str.maketrans("-_", "+/")
 _HEX = re.compile(r"[0-9a-fA-F]{2}(?:[ :,-]?(?:0x)?[0-9a-fA-F]{2}){3,}[0-9a-fA-F]?")
+_SEPARATED = re.compile(r"(?P<line>.*?)(?P<end><[^<>]*>|\n|\Z)", re.S)
+_OPENING = re.compile(r"<[^/]")
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
@@ -147,6 +149,18 @@ def _common(text: str, others: Sequence[str], size: int) -> Iterator[str]:
                         yield run
 
 
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, without tags, which separate passages.
+
+    What stands between two opening tags is no line: instructions name several tags in a sentence.
+    """
+    after = "\n"
+    for piece in _SEPARATED.finditer(text):
+        before, line, after = after, piece["line"], piece["end"]
+        if not (_OPENING.match(before) and _OPENING.match(after)):
+            yield line
+
+
 class Sent:
     """The texts, and the keys or parts of them, of a request, which must not appear in errors."""
 
@@ -165,8 +179,7 @@ class Sent:
     @cached_property
     def _lines(self) -> list[str]:
         """The lines of the texts; tags separate passages."""
-        pieces = (re.split(r"<[^<>]*>|\n", text) for text in self._texts)
-        lines = {line for piece in pieces for line in piece if len(line) < 200}
+        lines = {line for text in self._texts for line in _lines(text) if len(line) < 200}
         return list({form for line in lines for form in _forms(line)} - {""})
 
     @cached_property

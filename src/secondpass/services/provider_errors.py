@@ -68,8 +68,8 @@ _RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', re.I)
 """Google's, in the body."""
 _LOGPROBS = re.compile(r"log[ _-]?prob", re.I)
 _FORMAT = re.compile(
-    r"response_?format|json|schema|structured|output_?config|output_?format|grammar"
-    r"|response_?mime_?type|guided|constrained|tool_choice",
+    r"(response|output)[ _-]?(format|config)|json|schema|structured|grammar"
+    r"|response[ _-]?mime[ _-]?type|guided|constrained|tool_choice",
     re.I,
 )
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import yaml_text
+from secondpass.settings import registry, yaml_text
 from secondpass.settings.messages import describe
 from secondpass.settings.secrets import OptionalVariables, variable
+from secondpass.settings.signature import keep_source
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -26,12 +27,14 @@ _SHORT = 8
 class Variable:
     """A variable that a setting was read from, and the value of that setting.
 
-    No message shows the text of the variable, which is empty if the default was used.
+    No message shows the text of the variable, which is empty if the default was used. ``setting``
+    is the mapping that names it.
     """
 
     name: str
     text: str = field(repr=False)
     value: Any = field(repr=False)
+    setting: Mapping[str, Any] = field(repr=False)
 
 
 class Unfilled:
@@ -68,6 +71,47 @@ def names_variable(value: object) -> bool:
 def read(setting: Any) -> Any:
     """A single setting, with its variable read if it names one."""
     return _filled(setting, (), {}) if names_variable(setting) else setting
+
+
+def keep_variables(
+    built: object, values: Mapping[str, Any], variables: Mapping[Path, Variable]
+) -> None:
+    """Keep each variable with the object whose setting it gave, so that it is written by name.
+
+    Args:
+        built: what was constructed.
+        values: the settings that it was constructed from.
+        variables: those that were read, by their paths in the settings.
+    """
+    for path, source in _used(values, variables).items():
+        holder, place, inside = built, path, built
+        for index, step in enumerate(path):
+            if (found := registry.holder(inside, step)) is not None:
+                holder, place = found, path[index:]
+                inside = getattr(found, str(step), None)
+            else:
+                inside = value_at(inside, [step])
+        keep_source(holder, place, source)
+
+
+def by_name(written: Any) -> Any:
+    """Written settings, with the names of variables in place of these."""
+    return _replaced(written, lambda source: dict(source.setting))
+
+
+def by_value(written: Any) -> Any:
+    """Written settings, with the values of variables in place of these."""
+    return _replaced(written, lambda source: source.value)
+
+
+def _replaced(written: Any, replacement: Callable[[Variable], Any]) -> Any:
+    if isinstance(written, Variable):
+        return replacement(written)
+    if isinstance(written, Mapping):
+        return {key: _replaced(item, replacement) for key, item in written.items()}
+    if isinstance(written, list):
+        return [_replaced(item, replacement) for item in written]
+    return written
 
 
 def unfilled(values: Any) -> Iterator[Problem]:
@@ -114,7 +158,7 @@ def _variable(setting: Mapping[str, Any], path: Path) -> Variable | Unfilled:
         return Unfilled(Problem(path, message))
     kind, convert = _READERS.get(type(default), ("a plain value", _from_yaml))
     try:
-        return Variable(name, text, convert(text) if text else default)
+        return Variable(name, text, convert(text) if text else default, setting)
     except ValueError:
         # The message does not quote the variable, which may hold a key by mistake.
         return Unfilled(Problem(path, f"the environment variable {name} does not hold {kind}"))
@@ -152,14 +196,20 @@ def with_sources(
     problems: Sequence[Problem], values: Mapping[str, Any], variables: Mapping[Path, Variable]
 ) -> list[Problem]:
     """The problems of a checked configuration, each with the name of the variable it comes from."""
-    sources: dict[Path, Variable] = {}
+    sources = _used(values, variables)
+    return [_with_source(problem, sources) for problem in problems]
+
+
+def _used(values: Mapping[str, Any], variables: Mapping[Path, Variable]) -> dict[Path, Variable]:
+    """The variables whose values are still in the settings, by their places there."""
+    used: dict[Path, Variable] = {}
     for path, source in variables.items():
         place, value = path, value_at(values, path)
         if isinstance(value, Mapping):  # a bare name has become {type: name}
             place, value = (*path, "type"), value.get("type")
         if value is source.value:  # unlike that of a setting that was overridden
-            sources[place] = source
-    return [_with_source(problem, sources) for problem in problems]
+            used[place] = source
+    return used
 
 
 def value_at(value: Any, path: Sequence[str | int]) -> Any:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from secondpass.errors import Problem
+from secondpass.errors import NotSerializableError, Problem
 from secondpass.settings import SECRET, Secret, environment, model_of, registry, variable
 from secondpass.settings.secrets import bare, private_parts
 
@@ -76,6 +76,13 @@ def literal_keys(
         elif name not in secrets:
             inner = foreign or name in environment.FOREIGN
             yield from literal_keys(item, place, foreign=inner)
+
+
+def check_written(written: Any, *about: str) -> None:
+    """Raise a NotSerializableError if settings that are to be written hold a key."""
+    message = "holds a key, which is not written out; name its environment variable instead"
+    if problems := [Problem(problem.path, message) for problem in literal_keys(written)]:
+        raise NotSerializableError(problems, *about)
 
 
 def _has_key(url: str) -> bool:

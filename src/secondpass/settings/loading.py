@@ -7,7 +7,7 @@ names, its variables are read, parameters are laid over it, and the result is va
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
@@ -29,7 +29,7 @@ from secondpass.settings.arguments import explained
 from secondpass.settings.keys import literal_keys, with_read_keys
 from secondpass.settings.messages import ALIKE, of_file
 from secondpass.settings.name_hints import CONFIGURATION_SUFFIXES, name_hint, path_hint
-from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
+from secondpass.settings.overrides import Override, overlay, with_llm, with_parameter_names
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -39,11 +39,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigurationError: the file cannot be read, is not YAML, does not hold a mapping, holds a
             key instead of the name of its variable, or names an unknown preset.
     """
-    return read_with_own_keys(path)[0]
+    return over_preset(read_written(path))
 
 
-def read_with_own_keys(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """As :func:`read_yaml`, and the keys that the file itself has, not only its preset."""
+def read_written(path: Path) -> dict[str, Any]:
+    """The configuration in a YAML file as it is written, with the name of its preset, if any.
+
+    Raises:
+        ConfigurationError: as of :func:`read_yaml`.
+    """
     try:
         own = yaml_text.read_mapping(path)
         config = over_preset(own)
@@ -56,10 +60,15 @@ def read_with_own_keys(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
         raise ConfigurationError(of_file(error.problems), str(path)) from None
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
-    return config, frozenset(own)
+    return own
 
 
 # ---------------------------------------------------------------------- presets
+
+_OF_MODEL = frozenset(
+    {"activation", "family", "file", "max_length", "prompt", "prompt_name", "revision", "scores"}
+)
+"""Settings of a method that are chosen for its model, and mean nothing for another."""
 
 
 def preset_purpose(name: str) -> str:
@@ -78,7 +87,8 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """The configuration of a preset, with ``overrides`` merged in.
 
     A mapping in ``overrides`` is merged into the preset's mapping of that key, unless it has a
-    ``type``: then it replaces it, as every other value does.
+    ``type``: then it replaces it, as every other value does. If the method has another model, what
+    the preset sets for its own is left out, such as ``max_length``.
 
     Raises:
         ConfigurationError: no such preset.
@@ -86,7 +96,7 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
     if "preset" in overrides:
         raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
     config = depth_with_store(deepcopy(_parsed(_text(name))), overrides)
-    return merged(config, overrides)
+    return merged(_fitting_model(config, overrides), overrides)
 
 
 _parsed = cache(yaml_text.parse)  # takes 10 ms for a preset
@@ -132,6 +142,24 @@ def depth_with_store(config: dict[str, Any], overrides: Mapping[str, Any]) -> di
     return {name: value for name, value in config.items() if name != "depth"}
 
 
+def _fitting_model(config: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a preset, without what it sets for its model if there is another.
+
+    ``tokenizer_kwargs.model_max_length`` is ``max_length`` by another name.
+    """
+    own, other = config["method"], overrides.get("method")
+    if not isinstance(other, Mapping):
+        return config
+    dropped: Collection[str] = ()
+    models = [environment.read(it.get("model")) for it in (own, other)]
+    tokenizer = other.get("tokenizer_kwargs")
+    if "model" in other and models[0] != models[1]:
+        dropped = _OF_MODEL
+    elif isinstance(tokenizer, Mapping) and "model_max_length" in tokenizer:
+        dropped = {"max_length"}
+    return {**config, "method": {key: own[key] for key in own if key not in dropped}}
+
+
 def has_store(config: Mapping[str, Any]) -> bool:
     """Whether the method of a configuration has a store of passages."""
     method = config.get("method")
@@ -154,6 +182,17 @@ def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
         else:
             result[key] = value
     return result
+
+
+def overridden(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as it is written, with other settings laid over it.
+
+    A method that is a name, or a variable with one, becomes a mapping.
+    """
+    method = config.get("method")
+    if values and (isinstance(method, str) or environment.names_variable(method)):
+        config = {**config, "method": {"type": method}}
+    return merged(config, values)
 
 
 def _is_mergeable(value: Any) -> bool:
@@ -182,13 +221,13 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
     if ": " in str(path) and not path.is_file():  # YAML or JSON, and no path
         instead = "give the path of a YAML file, or a mapping"
         raise ConfigurationError(f"{describe(str(path))}: there is no such file; {instead}")
-    return construct(cls, read_yaml(path), str(path))
+    return construct(cls, read_written(path), str(path))
 
 
 def read(
     source: Mapping[str, Any] | str | PathLike[str], caller: str = ""
 ) -> tuple[dict[str, Any], str]:
-    """A mapping, or the configuration of a preset or a file; and its name in error messages.
+    """A mapping, or that of a preset or a file as it is written; and its name in error messages.
 
     ``caller`` is the class of an adapter, for messages that say what to write; empty for Reranker.
 
@@ -207,9 +246,9 @@ def read(
         if not Path(name).is_file():
             message = f"there is no such file or preset: {name}{name_hint(name, caller=caller)}"
             raise ConfigurationError(message)
-        return read_yaml(Path(name)), name
+        return read_written(Path(name)), name
     _text(name, caller)  # an error names the caller
-    return preset(name), MAPPING
+    return {"preset": name}, MAPPING
 
 
 def states_depth(source: Mapping[str, Any] | str | PathLike[str]) -> bool:
@@ -218,7 +257,7 @@ def states_depth(source: Mapping[str, Any] | str | PathLike[str]) -> bool:
         return "depth" in source
     if source in registry.preset_names():
         return False
-    return "depth" in read_with_own_keys(Path(fspath(source)))[1]
+    return "depth" in read_written(Path(fspath(source)))
 
 
 def construct(
@@ -236,7 +275,7 @@ def construct(
 
     Args:
         cls: its class.
-        config: as it was parsed.
+        config: as it was written.
         about: its name in error messages: :data:`MAPPING`, or the path of a file.
         defaults: for settings that the configuration leaves out.
         llm: replaces the language model of every method that has one; None for none.
@@ -249,26 +288,24 @@ def construct(
     """
     try:
         _check_size(config)
-        values, variables = environment.fill(with_read_keys(over_preset(config)))
+        values, variables = _filled(config)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
     overrides = overlay(values, flat, own=own, llm_given=llm is not None, caller=caller)
+    if overrides:  # below the preset, which depends on them
+        values, variables = _filled(overridden(config, overrides))
     values = {**defaults, **values}
-    method = values.get("method")
-    if "method" in overrides and isinstance(method, str | environment.Unfilled):
-        values["method"] = {"type": method}
-    values = merged(values, overrides)
     try:
         if llm is not None:
-            values = replace_llm(values, llm)
+            values = with_llm(values, llm)
         _check_size(values)
         if problems := [*environment.unfilled(values)]:
             raise ConfigurationError(problems)
         built: T = from_mapping(cls, values)
+        environment.keep_variables(built, values, variables)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
-        written = _as_written(config, about)
-        problems = [*hints_of_preset(problems, written, values.get("method"))]
+        problems = [*hints_of_preset(problems, config, values.get("method"))]
         problems = problems if about == MAPPING else of_file(problems)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
@@ -292,19 +329,16 @@ def hints_of_preset(
     named = config.get("preset")
     if not isinstance(named, str) or not isinstance(own, Mapping) or "type" in own:
         return problems
-    from secondpass.settings.parameter_hints import over_preset  # for errors only
+    from secondpass.settings import parameter_hints  # for errors only
 
-    return over_preset(problems, named, method)
+    return parameter_hints.over_preset(problems, named, method)
 
 
-def _as_written(config: Mapping[str, Any], about: str) -> Mapping[str, Any]:
-    """A configuration before it was laid over a preset; that of a file is read again."""
-    if about == MAPPING:
-        return config
-    try:
-        return yaml_text.read_mapping(Path(about))
-    except (OSError, ConfigurationError, yaml_text.NotYAMLError):
-        return config
+def _filled(
+    config: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[environment.Path, environment.Variable]]:
+    """A configuration over its preset, with the values of its variables; and these."""
+    return environment.fill(with_read_keys(over_preset(config)))
 
 
 def _check_size(config: Any) -> None:

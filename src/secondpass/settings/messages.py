@@ -62,16 +62,29 @@ def of_file(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
+_COMPRESSED = {
+    b"\x1f\x8b": "gunzip",
+    b"BZh": "bunzip2",
+    b"\xfd7zXZ": "unxz",
+    b"(\xb5/\xfd": "unzstd",
+}
+"""Beginning of a compressed file -> the command that decompresses it."""
+
+
 def not_utf8(path: str | PathLike[str], error: UnicodeDecodeError) -> str:
     """What is wrong with text that is not UTF-8, with its byte, and how to convert its file."""
     import shlex
 
     raw = error.object[error.start]
     is_wide = error.object[:2] in {b"\xff\xfe", b"\xfe\xff"}
+    problem = f"is not UTF-8: byte {error.start + 1} is 0x{raw:02x}; convert it"
     convert = f"iconv -f {'utf-16' if is_wide else 'latin1'} -t utf-8"
+    for beginning, decompress in _COMPRESSED.items():
+        if error.object.startswith(beginning):
+            problem, convert = "is compressed; decompress it", decompress
     if os.path.exists(path):  # rather than standard input
-        convert += f" {shlex.quote(printable(fspath(path)))} > new-file"
-    return f"is not UTF-8: byte {error.start + 1} is 0x{raw:02x}; convert it: `{convert}`"
+        convert += f" < {shlex.quote(printable(fspath(path)))} > new-file"
+    return f"{problem}: `{convert}`"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -191,25 +191,19 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
     """A configuration whose method and fallbacks ask ``llm``, wherever they ask a language model.
 
     Args:
-        config: a configuration. Variables that it names are read.
+        config: a configuration. Variables that it names are kept.
         llm: the language model. A copy of it takes over the timeout of a model that it replaces.
 
     Raises:
         ConfigurationError: nothing in the configuration asks a language model.
     """
-    values, _ = environment.fill(config)
-    return replace_llm(values, llm)
-
-
-def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
-    """:func:`with_llm` for a configuration whose variables are read already."""
     asking = False
 
     def replaced(part: Any) -> Any:
         nonlocal asking
         if isinstance(part, list | tuple):
             return [replaced(item) for item in part]
-        if not isinstance(part, Mapping):
+        if not isinstance(part, Mapping) or environment.names_variable(part):
             if not _asks(part):
                 return part
             part = {"type": part}
@@ -220,20 +214,23 @@ def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
         return {**part, **changes}
 
     changes: dict[str, Any] = {
-        key: replaced(values[key]) for key in ("method", "fallback") if key in values
+        key: replaced(config[key]) for key in ("method", "fallback") if key in config
     }
     if not asking:
         names = ", ".join(name for name in registry.names("methods") if _asks(name))
         message = f"a language model is given, and no method asks one; these do: {names}"
         raise ConfigurationError([Problem(("method",), message)])
-    if isinstance(values.get("fallback"), str) and isinstance(changes["fallback"], Mapping):
+    named = config.get("fallback")
+    is_name = isinstance(named, str) or environment.names_variable(named)
+    if is_name and changes["fallback"] is not named:
         changes["fallback"] = [changes["fallback"]]
-    return {**values, **changes}
+    return {**config, **changes}
 
 
 def _with_timeout(llm: Any, configured: Any) -> Any:
     """The language model with the timeout of the configured one, if both have one."""
     timeout = configured.get("timeout") if isinstance(configured, Mapping) else None
+    timeout = environment.read(timeout)
     if timeout is None or not hasattr(llm, "timeout"):
         return llm
     if isinstance(timeout, Unfilled):
@@ -246,7 +243,8 @@ def _with_timeout(llm: Any, configured: Any) -> Any:
 
 
 def _asks(method: object) -> bool:
-    """Whether a method of this name asks a language model."""
+    """Whether a method of this name asks a language model; a variable may name it."""
+    method = environment.read(method)
     if isinstance(method, Unfilled):
         raise ConfigurationError([method.problem])
     if not isinstance(method, str) or method not in registry.names("methods"):

@@ -21,6 +21,7 @@ from secondpass.settings.signature import (
     is_configurable,
     model_of,
     not_serializable,
+    parameters_of,
     to_mapping,
 )
 
@@ -195,7 +196,7 @@ def dump_part(value: Any, where: str) -> Any:
     """The form of an object in a configuration, as the setting ``where``.
 
     The result of its method ``as_setting(where)`` if it has one, else the mapping of its settings,
-    with a ``type`` if its class is registered.
+    with a ``type`` if its class is registered. Variables in it are as in :func:`to_mapping`.
     """
     if hasattr(value, "as_setting"):
         return value.as_setting(where)
@@ -205,6 +206,25 @@ def dump_part(value: Any, where: str) -> Any:
     if is_configurable(value):
         return dump_settings(value, where)
     raise not_serializable(value, where)
+
+
+def holder(value: Any, name: object) -> Any:
+    """The configurable object that has a setting: the value, or what it wraps; None if none has.
+
+    A kind has the setting ``type``.
+    """
+    while value is not None:
+        cls: type = type(value)
+        own = is_configurable(value) and name in parameters_of(cls)
+        if own or (name == "type" and _is_kind(value)):
+            return value
+        scorer = getattr(value, "scorer", None)
+        value = getattr(value, "method", None) if scorer is None else scorer
+    return None
+
+
+def _is_kind(value: object) -> bool:
+    return any(name_of(family, type(value)) is not None for family in _BUILT_IN)
 
 
 def schemas(family: Family) -> list[dict[str, Any]]:

@@ -64,7 +64,9 @@ def _secret(value: Any) -> Secret | None:
     if callable(reveal := getattr(value, "get_secret_value", None)):
         value = reveal()
     if not isinstance(value, str):
-        raise ConfigurationError(f"give a key, a string, not {with_article(type(value).__name__)}")
+        kind = with_article(type(value).__name__)
+        hint = "the name of its variable goes into 'api_key_env' or 'token_env'"
+        raise ConfigurationError(f"give a key, a string, not {kind}; {hint}")
     if not value.strip():
         raise ConfigurationError("give a key, a string that is not blank")
     return Secret(value.strip())

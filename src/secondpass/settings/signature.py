@@ -25,7 +25,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -313,6 +313,7 @@ def changed(instance: T, **settings: Any) -> T:
     cls: type = type(instance)
     current = {name: getattr(instance, name) for name in parameters_of(cls)}
     changed_: T = cls(**{**current, **settings})
+    keep_sources_of(instance, changed_, settings)
     return changed_
 
 
@@ -461,22 +462,62 @@ def built(value: T | Mapping[str, Any]) -> T:
     return cast("T", value)
 
 
+_SOURCES = "_sources"
+"""Name of the attribute with what settings come from, by their paths: the setting, and in it."""
+
+
+def keep_source(instance: object, path: Sequence[str | int], source: object) -> None:
+    """Keep what a setting of a constructed object comes from, or a part of a setting."""
+    _attributes(instance).setdefault(_SOURCES, {})[tuple(path)] = source
+
+
+def keep_sources_of(instance: object, other: object, changed: Collection[str]) -> None:
+    """Keep for ``other`` what the settings of ``instance`` come from that were not changed."""
+    for path, source in _attributes(instance).get(_SOURCES, {}).items():
+        if path[0] not in changed:
+            keep_source(other, path, source)
+
+
 def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:
     """The settings of a configurable object that differ from their defaults.
 
     ``dump(value, name of the setting)`` writes what is neither plain nor a list or mapping of that.
+    What :func:`keep_source` has kept is written as it is, in place of the value.
     """
     settings: dict[str, Any] = {}
     cls: type = type(instance)
+    sources = _attributes(instance).get(_SOURCES, {})
+    has_source = {path[0] for path in sources}
     for name, parameter in parameters_of(cls).items():
         value = getattr(instance, name)
-        if parameter.default is not inspect.Parameter.empty and value == parameter.default:
+        is_default = parameter.default is not inspect.Parameter.empty and value == parameter.default
+        if is_default and name not in has_source:
             continue
         written = _plain(value, name, dump)
         if written == {} and not isinstance(value, Mapping):
             continue  # a nested object that is all defaults
         settings[name] = written
+    for (name, *inside), source in sources.items():
+        settings[name] = _replaced(settings.get(name), inside, source)
     return settings
+
+
+def _replaced(written: Any, path: Sequence[str | int], replacement: object) -> Any:
+    """A written setting with a part replaced, or all of it if the path is empty."""
+    if not path:
+        return replacement
+    step, *rest = path
+    if isinstance(written, Mapping):
+        return {
+            key: _replaced(item, rest, replacement) if str(key) == step else item
+            for key, item in written.items()
+        }
+    if isinstance(written, list):
+        return [
+            _replaced(item, rest, replacement) if index == step else item
+            for index, item in enumerate(written)
+        ]
+    return written
 
 
 def _plain(value: Any, name: str, dump: Callable[[Any, str], Any]) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Readers: TypeAlias = Literal["owner", "group"]
 """Who may read a file: its owner alone, or its group, too."""
@@ -16,21 +16,26 @@ class StoreFileError(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """One kind of store. Its file has a table of keys, their last use and their values."""
+    """One kind of store. Its file has a table of keys and values.
+
+    Columns of the table: ``key`` (BLOB, unique); ``used``, a whole number that orders the rows by
+    their last use; ``checksum`` of key and value; ``value`` (BLOB); and, if the store is ``dated``,
+    ``written``.
+    """
 
     name: str  # of the kind, for messages
     application: int  # SQLite's `application_id`, which identifies the kind
     version: int  # of the schema, from 1
     schema: Sequence[str]  # statements that create the table
     table: str  # its name
-    columns: str
-    """Of a row, as SQL: ``key`` (BLOB, unique), ``used`` (a whole number that orders the rows by
-    their last use), that of the value and, if ``dated``, ``written``."""
     dated: bool  # whether the time of writing is kept, in seconds as of time.time()
-    are_valid: Callable[[Sequence[Any]], bool]
-    """Whether all of these values can have been stored. SQLite does not check types."""
     first_wins: bool = False
     """Whether a value that is stored stays until it is deleted; else the last one replaces it."""
     read_only: bool = False
     """Whether a file that cannot be written, as that of another user, is read; else it is an
     error."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the table."""
+        return ("key", "used", "checksum", "value", *(["written"] if self.dated else []))

@@ -206,6 +206,7 @@ def connect(uri: str, timeout: float) -> sqlite3.Connection:
         uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
     try:
+        connection.text_factory = bytes  # else a text that is not UTF-8 is an error with its bytes
         # A power failure may lose the last writes, but does not damage the file.
         connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:  # of a damaged file
@@ -327,7 +328,7 @@ def _prepare(path: Path, layout: Layout, mode: int) -> None:
         _check_version(connection, layout)
         make_private(path, mode)
         execute("PRAGMA journal_mode = WAL")
-        _check(connection, f"SELECT {layout.columns} FROM {layout.table} LIMIT 1")
+        _check(connection, f"SELECT {', '.join(layout.columns)} FROM {layout.table} LIMIT 0")
     finally:
         connection.close()
 

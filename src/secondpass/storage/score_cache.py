@@ -8,6 +8,7 @@ text is stored.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
@@ -24,20 +25,16 @@ MAX_BYTES = 150_000_000
 LAYOUT = Layout(
     name="score cache",
     application=0x73706373,
-    version=1,
+    version=2,
     schema=(
-        # A column of no type: REAL would turn -0.0 into 0.0.
-        "CREATE TABLE pairs (key BLOB PRIMARY KEY, score, used INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE pairs (key BLOB PRIMARY KEY, used INTEGER NOT NULL, "
+        "checksum INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
         "CREATE INDEX pairs_by_use ON pairs (used)",
-        # Not used, but part of version 1.
-        "CREATE TABLE state (pairs INTEGER NOT NULL)",
-        "INSERT INTO state VALUES (0)",
     ),
     table="pairs",
-    columns="key, used, score",
     dated=False,
-    are_valid=lambda scores: set(map(type, scores)) <= {float} and all(map(isfinite, scores)),
 )
+_SCORE = struct.Struct("<d")
 
 
 class ScoreCache:
@@ -60,8 +57,8 @@ class ScoreCache:
         """The score of each pair, or None; keys as of :func:`pair_keys`."""
         if self._file is None:
             return self._memory.get_many(keys)
-        scores = self._file.get_many(keys)
-        return [scores.get(key) for key in keys]
+        found, unpack = self._file.get_many(keys), _SCORE.unpack
+        return [unpack(found[key])[0] if key in found else None for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
         """Keep scores. A pair that is known may keep its score, or get the new one."""
@@ -69,7 +66,7 @@ class ScoreCache:
         if self._file is None:
             self._memory.put_many(finite.items())
         else:
-            self._file.put_many(finite)
+            self._file.put_many({key: _SCORE.pack(score) for key, score in finite.items()})
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report."""
@@ -82,7 +79,7 @@ class ScoreCache:
             self._file.close()
 
 
-def _store(path: str | os.PathLike[str]) -> Store[float]:
+def _store(path: str | os.PathLike[str]) -> Store:
     return Store(path, LAYOUT, MAX_BYTES)
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.concurrency.left_behind import GuardedCall
 from secondpass.concurrency.locks import fork_lock
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from secondpass.storage.store_file import StoreFile  # imports sqlite3
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 _MAX_WAIT = 1.0
 """Seconds that an event loop's work waits for the file at most, to read and to write."""
@@ -32,7 +31,7 @@ _MAX_SHARE = 0.25
 _MAX_WAITING = 10_000
 
 
-class Store(Generic[V]):
+class Store:
     """A map from keys to values in a file, and the values that wait to be written.
 
     Threads of the caller use :meth:`get_many` and :meth:`put_many`. Event loops use :meth:`read`,
@@ -71,7 +70,7 @@ class Store(Generic[V]):
         self.created_by_reading = True
         self._lock, self._writing = fork_lock(), fork_lock()
         self._file: StoreFile | None = None
-        self._waiting: dict[bytes, V | None] = {}
+        self._waiting: dict[bytes, bytes | None] = {}
         self._write_scheduled = False
         self._failures: dict[str, str] = {}
         """By method of the file: why its last call failed."""
@@ -88,13 +87,13 @@ class Store(Generic[V]):
             kind = f"{str(self._path)!r} cannot be a {self._layout.name}"
             raise ConfigurationError(f"{kind}: {error}; it was not touched") from None
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, V]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values by key, including those that wait to be written."""
-        waiting: dict[bytes, V | None] = {}
+        waiting: dict[bytes, bytes | None] = {}
         if self._waiting and self.found_before is None:
             with self._lock:
                 waiting = {key: self._waiting[key] for key in keys if key in self._waiting}
-        stored: dict[bytes, V] = {}
+        stored: dict[bytes, bytes] = {}
         if keys and (self.created_by_reading or self._file is not None or self._path.exists()):
             stored = self._call("get_many", keys, self.found_before) or stored
         if self._file is not None and self._file.is_due:
@@ -103,7 +102,7 @@ class Store(Generic[V]):
             return stored
         return {key: value for key, value in {**stored, **waiting}.items() if value is not None}
 
-    def put_many(self, values: Mapping[bytes, V | None]) -> None:
+    def put_many(self, values: Mapping[bytes, bytes | None]) -> None:
         """Store values; None deletes that of its key."""
         if values:
             self._call("put_many", values)
@@ -117,13 +116,13 @@ class Store(Generic[V]):
         contents: dict[str, Any] | None = self._call("contents")
         return contents
 
-    async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, V]:
+    async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, bytes]:
         """The stored values by key; none if the file does not respond by the deadline."""
         if not keys:
             return {}
         return await self._in_thread("read", lambda: self.get_many(keys), seconds) or {}
 
-    def write_soon(self, values: Mapping[bytes, V | None]) -> None:
+    def write_soon(self, values: Mapping[bytes, bytes | None]) -> None:
         """Store values in a thread; None deletes. Those that arrive meanwhile are written together.
 
         The process waits for the write before it exits.

@@ -6,6 +6,10 @@ left alone.
 
 ``used`` orders the rows by their last use: it is written with them and, once the file is half full,
 again when one of the older half was read. Each write deletes a few of the least recently used.
+
+A row has a checksum of its key and its value, so that neither a changed value nor the value of
+another key is returned. A row whose checksum is wrong is as good as absent, and the next write
+deletes it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import math
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, repeat
@@ -48,6 +53,8 @@ _SIZE_FOR = 10.0
 _MAX_READERS = 8
 """Connections that read side by side. Each is opened when it is needed."""
 _MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
+_MAX_VALUE = 10_000_000
+"""Bytes of a value that is read, a hundred times those of the longest passage."""
 
 
 class StoreFile:
@@ -82,6 +89,7 @@ class StoreFile:
         self._readers = readers
         self.set_aside: str | None = None
         self._read_again: dict[bytes, None] = {}
+        self._damaged: dict[bytes, None] = {}
         self._size, self._size_until, self._page_size = 0, 0.0, 0
         self._lock = fork_lock()
         self._connections: _Connections | None = None
@@ -90,7 +98,7 @@ class StoreFile:
 
     # ------------------------------------------------------------------ rows
 
-    def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
+    def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, bytes]:
         """The stored values, by key: those written before a value of :func:`time.time`, or all."""
         found = self._run(_READ, lambda connection: self._select(connection, keys))
         assert found is not None
@@ -101,22 +109,23 @@ class StoreFile:
             # Rows from the future were written while a clock was ahead; their age is not known.
             newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
             newest = newest if before is None else min(newest, before)
-            rows = [row for row in rows if oldest <= row[3] < newest]
+            rows = [row for row in rows if oldest <= row[4] < newest]
         if old and self._connections is not None and self._connections.writer is not None:
             self._read_again.update((row[0], None) for row in rows if row[1] < old)
-        return {row[0]: row[2] for row in rows}
+        return {row[0]: row[3] for row in rows}
 
     @property
     def is_due(self) -> bool:
         """Whether :meth:`put_many` should record that many old rows were read."""
         return len(self._read_again) >= _MAX_READ_AGAIN
 
-    def put_many(self, values: Mapping[bytes, Any]) -> None:
+    def put_many(self, values: Mapping[bytes, bytes | None]) -> None:
         """Store values; None deletes that of its key. A file that is only read stays as it is."""
         read_again, self._read_again = self._read_again, {}
-        # A copy: a thread that reads may still add to it.
-        keys = list(read_again)
-        self._run(_WRITE, lambda connection: self._update(connection, values, keys))
+        damaged, self._damaged = self._damaged, {}
+        # Copies: a thread that reads may still add to them.
+        keys = list(read_again), list(damaged)
+        self._run(_WRITE, lambda connection: self._update(connection, values, *keys))
 
     def free_bytes(self) -> int:
         """Bytes that can be written until the least recently used rows are deleted."""
@@ -153,9 +162,9 @@ class StoreFile:
     ) -> tuple[list[tuple[Any, ...]], float]:
         """The rows of keys, and a value of ``used``: the use of rows below it has to be recorded.
 
-        A row has its key, ``used``, value and, if that is kept, the time of writing.
+        A row has the columns of the layout.
         """
-        table, columns = self._layout.table, self._layout.columns
+        table, columns = self._layout.table, _readable(self._layout)
         rows: list[tuple[Any, ...]] = []
         for start in range(0, len(keys), _KEYS_PER_SELECT):
             part = keys[start : start + _KEYS_PER_SELECT]
@@ -166,9 +175,10 @@ class StoreFile:
                 f"SELECT {columns} FROM wanted CROSS JOIN {table} ON key = name",
                 part,
             ).fetchall()
-        valid = self._layout.are_valid([row[2] for row in rows])
-        if not valid or (self._layout.dated and {type(row[3]) for row in rows} - {float}):
-            raise sqlite3.DatabaseError("a value in it is damaged")
+        rows, read = _whole(rows, self._layout), rows
+        if len(rows) < len(read):
+            damaged = {row[0] for row in read} - {row[0] for row in rows}
+            self._damaged.update(dict.fromkeys(damaged))
         if time.monotonic() > self._size_until:
             self._size = self._size_of(connection)
         if not rows or self._size <= self._max_bytes / 2:  # nothing is deleted soon
@@ -182,8 +192,9 @@ class StoreFile:
     def _update(
         self,
         connection: sqlite3.Connection,
-        values: Mapping[bytes, Any],
+        values: Mapping[bytes, bytes | None],
         read_again: Sequence[bytes],
+        damaged: Sequence[bytes],
     ) -> None:
         table, columns = self._layout.table, self._layout.columns
         execute, execute_all = connection.execute, connection.executemany
@@ -193,17 +204,19 @@ class StoreFile:
         used = count(_counter(newest) + 1)
         again = [(next(used), key) for key in read_again]
         execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
-        deleted = [key for key, value in values.items() if value is None]
+        deleted = [*damaged, *(key for key, value in values.items() if value is None)]
         if deleted:
             execute("PRAGMA secure_delete = ON")  # what is deleted on request is overwritten
             execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
             execute("PRAGMA secure_delete = OFF")
-            values = {key: value for key, value in values.items() if value is not None}
-        marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
+        new = {key: value for key, value in values.items() if value is not None}
+        checksums = map(_checksum, new, new.values())
+        times = [repeat(now)] if self._layout.dated else []
         conflict = "IGNORE" if self._layout.first_wins else "REPLACE"
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         execute_all(
-            f"INSERT OR {conflict} INTO {table} ({columns}) VALUES ({marks})",
-            zip(values, used, values.values(), *times, strict=False),
+            f"INSERT OR {conflict} INTO {table} ({names}) VALUES ({marks})",
+            zip(new, used, checksums, new.values(), *times, strict=False),
         )
         oldest = f"key IN (SELECT key FROM {table} ORDER BY used LIMIT ?)"
         if self._max_age is not None:
@@ -211,7 +224,7 @@ class StoreFile:
             statement = f"DELETE FROM {table} WHERE {oldest} AND written < ?"
             execute(statement, (_DELETED_AT_ONCE, now - self._max_age))
         # Together more than were written, or the limit would not be reached.
-        number = max(_DELETED_AT_ONCE, 2 * len(values) // _MAX_DELETIONS + 1)
+        number = max(_DELETED_AT_ONCE, 2 * len(new) // _MAX_DELETIONS + 1)
         for _ in range(_MAX_DELETIONS):
             if self._size_of(connection) <= self._max_bytes:
                 break
@@ -352,6 +365,29 @@ class _Connections:
         for connection in (*self._readers, self.writer):
             if connection is not None:
                 connection.close()
+
+
+def _readable(layout: Layout) -> str:
+    """The columns of a layout to select, without values that are too large to be read."""
+    value = f"CASE WHEN typeof(value) = 'blob' AND length(value) <= {_MAX_VALUE} THEN value END"
+    return ", ".join(value if name == "value" else name for name in layout.columns)
+
+
+def _checksum(key: bytes, value: bytes) -> int:
+    return zlib.crc32(value, zlib.crc32(key))
+
+
+def _whole(rows: Sequence[tuple[Any, ...]], layout: Layout) -> list[tuple[Any, ...]]:
+    """The rows that are as they were written. SQLite does not check types."""
+    dated = layout.dated
+    return [
+        row
+        for row in rows
+        if type(row[3]) is bytes
+        and row[2] == _checksum(row[0], row[3])
+        and type(row[1]) is int
+        and (not dated or type(row[4]) is float)
+    ]
 
 
 def _bytes_in_use(connection: sqlite3.Connection) -> int:

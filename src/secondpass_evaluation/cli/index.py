@@ -17,6 +17,7 @@ from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
+from secondpass_evaluation.cli.store import saying_how_to_go_on
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Model
 from secondpass_evaluation.search.index import index_model, passages_of, vectors_model
@@ -155,7 +156,8 @@ def _store(folder: Path, model: Model, before: Sequence[Candidate], progress: Pr
     texts = {passage.text for passage in corpus}
     if removed := [passage for passage in before if passage.text not in texts]:
         reranker.forget(removed)
-    stored = fill(reranker, corpus, progress)
+    with saying_how_to_go_on():
+        stored = fill(reranker, corpus, progress)
     reranker.close()
     return stored
 

@@ -39,7 +39,6 @@ from secondpass.cli.options import (
     RerankerOptions,
     grouped,
     load_for,
-    overridden,
     parse_order,
     with_depth,
 )
@@ -54,6 +53,7 @@ from secondpass.cli.rankings import (
 )
 from secondpass.cli.tables import FittedTable
 from secondpass.cli.warming import WarmUp
+from secondpass.formats.requests import ranked_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings.loading import has_store
@@ -188,9 +188,11 @@ def query(
     if rerank:
         if vector:
             warn("--vector: the results of the vector search alone are reranked")
-        config_values = with_depth(_configuration(configured, corpus), rerank_top_n)
+        chosen = _with_options(configured, model=rerank_model, device=device)
+        config_values = with_depth(_configuration(chosen, corpus), rerank_top_n)
         embedder = _embedder(config_values)
-        reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
+        # This command warns of issues, so they are not logged as warnings.
+        reranker = load_for({**config_values, "log_level": "debug"}, dry_run=dry_run)
         top_k = top_k or reranker.top_k
         options = {"order": parse_order(reranker, order), "instruction": instruction}
     elif configured != RerankerOptions() or any(
@@ -324,6 +326,16 @@ def _configuration(configured: RerankerOptions, corpus: Path) -> dict[str, Any]:
     return replace(configured, settings=[*(configured.settings or ()), setting]).read()
 
 
+def _with_options(configured: RerankerOptions, **method: str | None) -> RerankerOptions:
+    """The options with settings of the method, as ``--set`` gives them."""
+    settings = [
+        f"method.{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in method.items()
+        if value is not None
+    ]
+    return replace(configured, settings=[*(configured.settings or ()), *settings])
+
+
 def _kind(config: Mapping[str, Any]) -> object:
     """The kind of the method of a configuration."""
     method = config.get("method")
@@ -342,17 +354,6 @@ def _embedder(config: Mapping[str, Any]) -> EmbeddedEmbedder:
         if model == _kind(config):
             return EmbeddedEmbedder(model=model)
     return EmbeddedEmbedder()
-
-
-def _load_reranker(
-    config: dict[str, Any], model: str | None, device: str | None, *, dry_run: bool
-) -> Reranker:
-    settings = {"model": model, "device": device}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if settings:
-        config = overridden(config, {"method": settings})
-    # This command warns of issues, so they are not logged as warnings.
-    return load_for({**config, "log_level": "debug"}, dry_run=dry_run)
 
 
 def _candidates_needed(reranker: Reranker, top_k: int, top_n: int | None) -> int:
@@ -405,16 +406,9 @@ def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
 
 
 def _reranked_row(item: Ranked) -> dict[str, Any]:
-    row = _row(item.candidate, item.rank)
-    row |= {
-        "retrieval_rank": item.position + 1,
-        "rerank_score": item.rerank_score,
-        "final_score": item.final_score,
-        "status": item.status,
-    }
-    if item.span is not None:
-        row["span"] = list(item.span)
-    return row
+    """The item as ``rerank`` writes it, with its ranks by the names of results that are not."""
+    ranks = {"final_rank": item.rank, "retrieval_rank": item.position + 1}
+    return {**ranks, "metadata": {}, **ranked_record(item, text=True)}
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], explanations: Sequence[Explanation]) -> None:

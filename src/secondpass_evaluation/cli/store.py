@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from secondpass import Reranker
-from secondpass.cli.console import fail, one_line, print_json, write
+from secondpass.cli.console import fail, info, one_line, print_json, write
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.progress import progress_bars
 from secondpass.settings import counted
@@ -19,6 +21,16 @@ from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.stored import fill, stored_in
+
+
+@contextmanager
+def saying_how_to_go_on() -> Iterator[None]:
+    """Say after Ctrl-C that what was stored stays."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        info("the passages that were encoded are stored; the same command goes on with the others")
+        raise
 
 
 @grouped
@@ -59,7 +71,8 @@ def store(
         warn_of_skipped(read.skipped)
         if not read.corpus:
             fail(f"{source}: has no text to store")
-        stored = fill(reranker, read.corpus, progress)
+        with saying_how_to_go_on():
+            stored = fill(reranker, read.corpus, progress)
     reranker.close()
     seconds = time.perf_counter() - started
     if as_json:

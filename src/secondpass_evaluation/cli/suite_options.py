@@ -27,6 +27,7 @@ from secondpass import (
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
+    escaped,
     fail,
     info,
     on_terminal,
@@ -323,7 +324,11 @@ def open_journal(
     A journal that is ``kept`` for other runs is not announced, and has no ``partial`` rankings.
     """
     if path is None:
-        yield None
+        try:
+            yield None
+        except KeyboardInterrupt:
+            info("finished rankings are kept only with --into")
+            raise
         return
     from secondpass_evaluation.journal import Journal
 
@@ -335,6 +340,8 @@ def open_journal(
         finally:
             if len(journal) and not kept:
                 info(f"finished rankings are in {path}; continue with --resume")
+            elif journal.answers_path.exists() and not kept:
+                info(f"the answers so far are in {journal.answers_path}; continue with --resume")
         report_reused(journal)
 
 
@@ -351,7 +358,7 @@ def print_markdown(text: str) -> None:
     if on_terminal(sys.stdout):
         from secondpass_evaluation.cli.markdown import Report
 
-        result_console().print(Report(text))
+        result_console().print(Report(escaped(text)))
     else:
         write(text)
 
@@ -371,8 +378,9 @@ def reranker_specs(
 
     specs: list[tuple[str, Any]] = [(name, name) for name in presets or ()]
     specs += [(path.stem, path) for path in configs or ()]
+    given: set[str] = set()
     for argument in compared or ():
-        name, value = named_value("--compare", argument, ERROR)
+        name, value = named_value("--compare", argument, ERROR, given)
         specs.append((name or Path(value).stem, _preset_or_path(value)))
     for model in models or ():
         method = {"type": "cross_encoder", "model": model}
@@ -385,11 +393,17 @@ def reranker_specs(
     return unique
 
 
-def named_value(option: str, argument: str, code: int) -> tuple[str, str]:
-    """Name and value of ``[NAME=]VALUE``; exits with the code if one is empty."""
+def named_value(option: str, argument: str, code: int, given: set[str]) -> tuple[str, str]:
+    """Name and value of ``[NAME=]VALUE``; exits with the code if one is empty.
+
+    ``given`` are the names of the arguments before, of which the name must be none.
+    """
     name, equals, value = argument.partition("=")
     if equals and not (name and value):
         fail(f"{option} {argument}: write NAME=WHAT, or WHAT alone", code)
+    if equals and name in given:
+        fail(f"{option} {argument}: another has the name {name!r}", code)
+    given.add(name)
     return (name, value) if equals else ("", argument)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail, info, print_json
+from secondpass.cli.console import USAGE_ERROR, check_usage, fail, info, print_json
 from secondpass.cli.options import grouped, note_new_stores
 from secondpass.cli.progress import progress_bars
 from secondpass.settings.messages import ALIKE, most_similar
@@ -135,6 +135,7 @@ def tune(
     from secondpass_evaluation.tuning.tuning import tune as run_tuning
 
     parts.check(suite)
+    check_usage({"--latency: must be more than 0": latency == 0})
     _check_files(into, report, force=force)
     if rankings is not None and resume:
         fail("--rankings, --resume: give one of them", USAGE_ERROR)
@@ -206,8 +207,9 @@ def _specs(tried: list[str] | None) -> dict[str, Any]:
 
     specs: dict[str, Any] = {}
     files: list[Mapping[str, Any]] = []
+    given: set[str] = set()
     for argument in tried or INSTALLED:
-        label, what = named_value("--try", argument, USAGE_ERROR)
+        label, what = named_value("--try", argument, USAGE_ERROR, given)
         similar = most_similar(what, preset_names(), ALIKE)
         if similar and what not in preset_names() and not Path(what).exists():
             fail(f"--try {argument}: no preset is named {what!r}; did you mean {similar!r}?")

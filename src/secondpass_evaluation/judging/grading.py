@@ -51,7 +51,7 @@ def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, 
     """The reranker that asks a language model for grades of 0 to 3.
 
     Of a reranker only its last language model is used, and how it is asked: ``render``, ``cache``
-    and the limits of concurrency and retries. What bounds or arranges a ranking is not.
+    and the limits of concurrency and retries. Settings that limit or reorder a ranking are ignored.
     """
     from secondpass.prompts.template import Prompting
     from secondpass.strategies.graded import Graded

@@ -68,6 +68,8 @@ def latency(comparison: ComparisonData, prefix: str) -> str | None:
         if base is not None and change and change.low is not None and change.high is not None:
             interval, colour = (base + change.low, base + change.high), _colour(change)
         name = shortened_name(short_name(result), 60)
+        if share := result.cost.share_known:
+            name += f" ({share:.0%} of the passages known)"
         is_first = result.first_stage is None
         marks.append(_Mark(name, median * 1000, means[result.name], is_first, interval, colour))
     if all(mark.is_first_stage for mark in marks):

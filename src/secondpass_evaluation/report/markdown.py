@@ -28,7 +28,7 @@ def report(comparison: ComparisonData, *, details: bool = True) -> str:
     parts += [f"> {escaped(note)}" for note in comparison.notes]
     if not details:
         if (brief := overview(comparison)).rows:
-            parts.append(table_text(brief))
+            parts += [*map(escaped, brief.notes), table_text(brief)]
         if (brief := corrected(comparison, first_only=True)).rows:
             parts += [*map(escaped, brief.notes), table_text(brief)]
         # The verdict has the reasons of rerankers.

@@ -8,6 +8,7 @@ from typing import Any
 
 from secondpass.settings import counted
 from secondpass_evaluation.report.text import (
+    KNOWN,
     NONE,
     SYSTEM,
     Cell,
@@ -16,11 +17,11 @@ from secondpass_evaluation.report.text import (
     Table,
     Tone,
     degraded_by,
-    in_milliseconds,
     interval,
     number,
     p_value,
     row,
+    timed,
     tone_of,
     too_few,
 )
@@ -57,7 +58,7 @@ def overview(comparison: ComparisonData) -> Table:
         cells = [
             Cell(f"{mean:.4f}", best=mean == best),
             *_against(result.differences.get(measure)),
-            Cell(in_milliseconds(median)),
+            Cell(timed(median, result.cost.share_known)),
         ]
         if has_prices:
             cells.append(Cell(number(cost_of_1000(result), 2)))
@@ -66,7 +67,12 @@ def overview(comparison: ComparisonData) -> Table:
     heads = [measure, f"against {against}", "interval", "corrected p", "ms per query"]
     heads += ["cost of 1,000 queries"] if has_prices else []
     note = "ms per query: the median time of search and reranking together."
-    return _by_system("overview", "Overview", heads, rows, note)
+    return _by_system("overview", "Overview", heads, rows, note, *_known(comparison))
+
+
+def _known(comparison: ComparisonData) -> list[str]:
+    """The note on known passages, if there are some."""
+    return [KNOWN] if any(result.cost.known for result in comparison.ran) else []
 
 
 def cost_of_1000(result: Result) -> float | None:
@@ -194,9 +200,9 @@ def costs(comparison: ComparisonData) -> Table:
         rows.append(
             row(
                 result.name,
-                in_milliseconds(cost.percentile(0.5)),
-                in_milliseconds(cost.percentile(0.95)),
-                in_milliseconds(percentile(comparison.end_to_end(result).values(), 0.5)),
+                timed(cost.percentile(0.5), cost.share_known),
+                timed(cost.percentile(0.95), cost.share_known),
+                timed(percentile(comparison.end_to_end(result).values(), 0.5), cost.share_known),
                 number(cost.calls),
                 number(cost.pairs),
                 number(cost.input_tokens),
@@ -230,7 +236,7 @@ def costs(comparison: ComparisonData) -> Table:
         "is both together. Candidates that are part of the suite have no search time. Only "
         "calls of language models and rerank APIs count. A dash: not known, or none."
     )
-    return _by_system("cost", "Cost", heads, rows, note, *more)
+    return _by_system("cost", "Cost", heads, rows, note, *_known(comparison), *more)
 
 
 def issues(comparison: ComparisonData) -> Table:

@@ -47,6 +47,22 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
 
 
+def timed(seconds: float | None, share_known: float) -> str:
+    """Milliseconds, with the share of the passages that were encoded before, if some were."""
+    text = in_milliseconds(seconds)
+    if seconds is None or not share_known:
+        return text
+    share = f"{share_known:.0%}" if share_known >= 0.005 else "< 1%"
+    return f"{text} ({share} known)"
+
+
+KNOWN = (
+    "Known passages had been encoded before, for another query or system or in a store, so they "
+    "take much less time: compare times only where about the same share was known."
+)
+"""A note below times of :func:`timed`."""
+
+
 def p_value(value: float | None) -> str:
     """A p-value; a dash for None."""
     if value is None:

@@ -132,7 +132,12 @@ def _answer(best: Compared) -> str:
     at = "" if times is None else f", at {times}"
     if best.is_significant:
         return f"{subject} improves the order{by}{at}."
-    return f"{subject} may improve the order{at}, but that may be chance{by}."
+    over = f"{best.base_name} ({change.mean:+.4f})"
+    search = None if best.comparison.corrected else _beaten_search(best)
+    if search is not None and _is_chance(best, search):
+        over += f" or over {search.name} alone ({best.level - best.level_of(search):+.4f})"
+    name = "Reranking" if best.base is None or best.base_is_its_search else best.result.name
+    return f"{name} has no significant gain over {over}{at}{by}."
 
 
 def _times(best: Compared) -> str | None:
@@ -189,15 +194,27 @@ def _timed_name(best: Compared, base: Result) -> str:
     return "the search" if is_its_search else base.name
 
 
-def _gain_over_other_search(best: Compared) -> str:
-    """A sentence on the gain over the best search alone.
-
-    Empty if the reranker is compared with that search, or has no gain.
-    """
+def _beaten_search(best: Compared) -> Result | None:
+    """The best search alone, if it is better than the base; None if the reranker has no gain."""
     base, search, difference = best.base, best.other_search, best.difference
     if base is None or search is None or not difference.enough_queries or difference.mean < ZERO:
+        return None
+    return search if best.level_of(search) > best.level_of(base) + ZERO else None
+
+
+def _is_chance(best: Compared, search: Result) -> bool:
+    """Whether the interval of the gain over a search contains 0."""
+    over = best.between(best.result, search)
+    return over is not None and over.low is not None and over.low <= 0
+
+
+def _gain_over_other_search(best: Compared) -> str:
+    """A sentence on the gain over the best search alone, unless the answer has it."""
+    search = _beaten_search(best)
+    if search is None:
         return ""
-    if best.level_of(search) <= best.level_of(base) + ZERO:
+    is_chance = not best.comparison.corrected and _is_chance(best, search)
+    if is_chance and not best.is_significant:
         return ""
     gain = f"{best.level - best.level_of(search):+.4f}"
     if best.comparison.corrected:
@@ -206,9 +223,8 @@ def _gain_over_other_search(best: Compared) -> str:
         over = best.between(best.result, search)
         if over is not None and over.low is not None:
             gain += f" ({over.confidence:.0%} interval {interval(over.low, over.high)})"
-            if over.low <= 0:
-                gain += ", so it may be chance"
-    return f"Over {search.name} alone, the best search, it gains {gain}."
+    text = f"Over {search.name} alone, the best search, it gains {gain}"
+    return f"{text}, which is not significant." if is_chance else f"{text}."
 
 
 def _search_is_as_good(best: Compared, search: Result) -> str:

@@ -51,13 +51,11 @@ class SourceFile(NamedTuple):
 
     Attributes:
         size: in bytes.
-        modified: modification time in nanoseconds.
         sha256: hash of the content; empty if it could not be read.
         skipped: why the file is not in the corpus; empty if it is.
     """
 
     size: int
-    modified: int
     sha256: str
     skipped: str = ""
 
@@ -114,9 +112,9 @@ def _read_corpus(path: Path, corpus: Path, report: Progress) -> Source:
     source = Source(path)
     report("reading passages", 0, None)  # before the file is hashed
     with open(corpus, "rb") as file:
-        status = os.fstat(file.fileno())
+        size = os.fstat(file.fileno()).st_size
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    source.files[corpus.name] = SourceFile(status.st_size, status.st_mtime_ns, digest)
+    source.files[corpus.name] = SourceFile(size, digest)
     for candidate in read_corpus(corpus):
         source.corpus.append(candidate)
         if len(source.corpus) % 1000 == 0:
@@ -132,7 +130,7 @@ def _read_files(path: Path, passage_size: int, selection: Selection, report: Pro
     for done, (name, file_path, problem) in enumerate(entries):
         report("reading files", done, len(entries))
         if problem or file_path is None:
-            source.files[name] = SourceFile(0, 0, "", problem)
+            source.files[name] = SourceFile(0, "", problem)
             continue
         source.files[name], document = _read(file_path)
         if document is not None:
@@ -155,8 +153,7 @@ def changes(
 ) -> Iterator[str]:
     """Describe each file that has changed since it was read.
 
-    A file of the same size and modification time counts as unchanged; one of the same size and
-    another time is hashed.
+    A file of the same size is read. Its time proves nothing: copies and archives keep or set it.
     """
     if not path.exists():
         yield f"{path} no longer exists"
@@ -183,12 +180,8 @@ def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
     if path is None or problem:
         return old.skipped != problem
     try:
-        status = path.stat()
-        if old.sha256:  # empty if it could not be read
-            if status.st_size != old.size:
-                return True
-            if status.st_mtime_ns == old.modified:
-                return False
+        if old.sha256 and path.stat().st_size != old.size:  # no hash if it could not be read
+            return True
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() != old.sha256
     except OSError:
@@ -199,7 +192,7 @@ def _read(path: Path) -> tuple[SourceFile, Document | None]:
     """Read a file; there is no document if it is skipped."""
     try:
         with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
+            size = os.fstat(file.fileno()).st_size
             data = file.read(8192)
             is_binary = b"\0" in data and _encoding_by_mark(data) is None
             if is_binary:  # which may be large
@@ -210,9 +203,9 @@ def _read(path: Path) -> tuple[SourceFile, Document | None]:
                 digest = hashlib.sha256(data).hexdigest()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        return SourceFile(0, 0, "", f"cannot be read: {reason}"), None
+        return SourceFile(0, "", f"cannot be read: {reason}"), None
     document, skipped = (None, "is not text") if is_binary else _parse(path, data)
-    return SourceFile(status.st_size, status.st_mtime_ns, digest, skipped), document
+    return SourceFile(size, digest, skipped), document
 
 
 def _parse(path: Path, data: bytes) -> tuple[Document | None, str]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the parts. An index of another version is built again."""
 FORMAT = "secondpass index"
 LOCK = ".lock"

@@ -18,6 +18,7 @@ from secondpass_evaluation.report import page
 from secondpass_evaluation.report.markdown import escaped, table_text
 from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import (
+    KNOWN,
     Cell,
     Column,
     Row,
@@ -29,6 +30,7 @@ from secondpass_evaluation.report.text import (
     p_phrase,
     p_value,
     row,
+    timed,
 )
 from secondpass_evaluation.results import percentile
 from secondpass_evaluation.tuning.selection import Held, is_significant
@@ -39,7 +41,8 @@ class Variant:
     """A reranker with one depth (None: all candidates) and one blend (None: the scores alone).
 
     ``config`` has both; ``seconds`` are the time of reranking, for each query; ``cost`` is the
-    mean of a query at the configured prices, 0 for local models, None if unknown.
+    mean of a query at the configured prices, 0 for local models, None if unknown; ``share_known``
+    is the share of the passages that had been encoded before.
     """
 
     depth: int | None
@@ -48,6 +51,7 @@ class Variant:
     run: Run = field(repr=False)
     seconds: tuple[float, ...] = field(repr=False)
     cost: float | None
+    share_known: float = 0.0
 
     @property
     def label(self) -> str:
@@ -80,6 +84,8 @@ class Trial:
         cost: of a query, at the configured prices; None if it is not known.
         statuses: number of rankings by report status, over all runs.
         beyond_limits: whether it was not tried because of the limits of latency and cost.
+        share_known: share of the passages (0 to 1) that had been encoded before ``seconds`` was
+            measured, for another query or reranker or in a store. New ones take much longer.
     """
 
     name: str
@@ -94,6 +100,7 @@ class Trial:
     cost: float | None = None
     statuses: Mapping[str, int] = field(default_factory=dict)
     beyond_limits: bool = False
+    share_known: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; keys are hidden."""
@@ -345,7 +352,7 @@ def _other_search(tuning: Tuning) -> str:
     if other.gain is not None:
         text += f" Over {other.name}, the gain of this configuration is {_gain(tuning, other.gain)}"
         confidence = tuning.settings.get("confidence", 0.95)
-        text += "." if is_significant(other.gain, confidence) else ", so it may be chance."
+        text += "." if is_significant(other.gain, confidence) else ", which is not significant."
     return f"{text} To tune behind it: --behind {other.name}."
 
 
@@ -384,6 +391,7 @@ def tables(tuning: Tuning) -> list[Table]:
         "0 where the gain may be chance. ms: 95 % of the queries are reranked in this time. cost: "
         "for 1,000 queries."
     )
+    notes = (note, KNOWN) if any(trial.share_known for trial in tried) else (note,)
     # Two tables: with its setting and outcome, a row of figures is wider than most terminals.
     outcomes = tuple(
         row(trial.name, trial.setting, "adopted" if trial.status == "adopted" else trial.reason)
@@ -392,7 +400,7 @@ def tables(tuning: Tuning) -> list[Table]:
     outcome = (heads[0], Column("best setting", "text"), Column("outcome", "text"))
     reasons = tuple(row(trial.name, trial.reason) for trial in others)
     sections = [
-        Table("tried", "Tried", heads, tuple(map(_trial_row, tried)), (note,)),
+        Table("tried", "Tried", heads, tuple(map(_trial_row, tried)), notes),
         Table("outcome", "Outcome", outcome, outcomes),
         Table("not-tried", "Not tried", (heads[0], Column("reason", "text")), reasons),
     ]
@@ -416,7 +424,7 @@ def _trial_row(trial: Trial) -> Row:
         Cell(f"{held.mean:+.4f}", tone),
         Cell(interval(held.low, held.high), tone),
         p_value(held.p),
-        in_milliseconds(trial.seconds),
+        timed(trial.seconds, trial.share_known),
         _cost(trial.cost),
     )
 
@@ -430,7 +438,10 @@ def _takes(trial: Trial) -> str:
     """The time and cost of reranking, in words; empty if not known."""
     parts = []
     if trial.seconds is not None:
-        parts.append(f"{in_milliseconds(trial.seconds)} ms a query (95th percentile)")
+        remark = "95th percentile"
+        if trial.share_known:
+            remark += f"; {trial.share_known:.0%} of the passages were encoded before"
+        parts.append(f"{in_milliseconds(trial.seconds)} ms a query ({remark})")
     if trial.cost:
         parts.append(f"{trial.cost * 1000:,.2f} per 1,000 queries at the configured prices")
     return ", ".join(parts)

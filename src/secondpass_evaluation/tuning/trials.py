@@ -22,6 +22,7 @@ from secondpass_evaluation.reranking import (
     replayed_run,
     warm_up_quietly,
 )
+from secondpass_evaluation.results import Cost
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
@@ -192,8 +193,9 @@ def _add_unchanged(attempt: Attempt, reranker: Reranker, rankings: Mapping[str, 
     run = ranking_to_run(rankings)
     seconds = tuple(ranking.report.seconds for ranking in rankings.values())
     cost = _cost(rankings, attempt.asks)
+    known = _share_known(rankings)
     depth, blend = reranker.depth, reranker.blend
-    attempt.variants.append(Variant(depth, blend, attempt.config, run, seconds, cost))
+    attempt.variants.append(Variant(depth, blend, attempt.config, run, seconds, cost, known))
 
 
 def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str) -> bool:
@@ -222,7 +224,8 @@ def _add_variants(
     blends = [None, *(Blend(weight, "minmax") for weight in WEIGHTS)]
     if own.blend is not None and own.blend not in blends:
         blends.append(own.blend)
-    cost, longest = _cost(rankings, attempt.asks), longest_list(observed)
+    cost, known = _cost(rankings, attempt.asks), _share_known(rankings)
+    longest = longest_list(observed)
     for depth in attempt.depths if attempt.pointwise else (run_depth,):
         share = min(depth, longest) / min(run_depth, longest)
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
@@ -239,7 +242,8 @@ def _add_variants(
                 top_k=top_k,
             )
             configured = _configured(config, depth, blend)
-            attempt.variants.append(Variant(depth, blend, configured, run, seconds, price))
+            variant = Variant(depth, blend, configured, run, seconds, price, known)
+            attempt.variants.append(variant)
 
 
 def _configured(config: Mapping[str, Any], depth: int, blend: Blend | None) -> dict[str, Any]:
@@ -261,6 +265,13 @@ def _cost(rankings: Mapping[str, Ranking], asks: bool) -> float | None:
     if not asks:
         return 0.0
     return sum(known) / len(known) if known else None
+
+
+def _share_known(rankings: Mapping[str, Ranking]) -> float:
+    """The share of the passages that had been encoded before; 0 if none is encoded."""
+    usages = [ranking.report.usage for ranking in rankings.values()]
+    known, encoded = sum(use.known for use in usages), sum(use.encoded for use in usages)
+    return Cost(known=known, encoded=encoded).share_known
 
 
 def _spec(spec: Spec) -> Spec:

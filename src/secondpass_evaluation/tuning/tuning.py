@@ -12,6 +12,7 @@ from secondpass.asking.life_cycle import close_all
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import counted, describe
 from secondpass.settings.arguments import explained
+from secondpass.settings.environment import read
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -171,7 +172,7 @@ def tune(
 
 def _whole_lists(tuning: Tuning, longest: int) -> Iterator[str]:
     """A note that the adopted depth covers all candidates."""
-    depth = None if tuning.config is None else tuning.config.get("depth")
+    depth = None if tuning.config is None else read(tuning.config.get("depth"))
     if depth is not None and depth >= longest:
         yield (
             f"depth {depth:,}: all candidates, up to {longest:,} a query, were reranked; a greater "
@@ -280,6 +281,7 @@ def choose(
                 variant.p95,
                 variant.cost,
                 statuses,
+                share_known=variant.share_known,
             )
         )
     better = None
@@ -420,6 +422,8 @@ def check_arguments(suite: Suite, depths: Sequence[int] | None, **limits: float 
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
+    if limits.get("latency") == 0:
+        raise InputError("latency: must be more than 0; None is no limit")
     if missing := too_few(suite):
         raise InputError(f"{suite.name}: {missing}")
 

@@ -47,6 +47,8 @@ def mcp(
     - `secondpass mcp -c rerank.yaml --transport http --port 8090`, at `http://127.0.0.1:8090/mcp`
     """
     check_installed()
+    from secondpass_server.http.workers import log_to_stderr
+    from secondpass_server.mcp import stdio
     from secondpass_server.mcp.tools import ToolLimits, create_server
     from secondpass_server.rerankers import load_all
 
@@ -61,11 +63,11 @@ def mcp(
     note_depths(rerankers, bounds.max_candidates)
     if transport is Transport.stdio:
         server = create_server(rerankers, limits)
-        server.run("stdio")
+        log_to_stderr()
+        stdio.run(server)
         return
     from secondpass_server.http.server import Plan
     from secondpass_server.http.settings import ServerSettings
-    from secondpass_server.http.workers import log_to_stderr
     from secondpass_server.mcp import http
 
     settings = ServerSettings(**keys.settings())

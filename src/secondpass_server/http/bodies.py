@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
-from secondpass.formats.lines import finite_float
+from secondpass.formats.lines import DoubledKeyError, strict_json
 from secondpass_server.http.admission import Slot
 from secondpass_server.http.errors import ClientGoneError, RequestError
 from secondpass_server.http.settings import ServerSettings
@@ -118,9 +117,11 @@ def parse(raw: bytes) -> Any:
         message = f"the body has too many JSON values; at most {_MAX_VALUES} are accepted"
         raise RequestError(413, message, "too_large")
     try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_reject, parse_float=finite_float)
+        return strict_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise RequestError(400, "the body is not UTF-8") from None
+    except DoubledKeyError:
+        raise RequestError(400, "an object of the body has a key twice") from None
     except (ValueError, RecursionError):
         # Without the parser's message, which may quote the body.
         raise RequestError(400, "the body is not valid JSON") from None
@@ -129,7 +130,3 @@ def parse(raw: bytes) -> Any:
 def _separators(raw: bytes) -> int:
     """An upper bound of the number of values: characters before values, also within strings."""
     return sum(map(raw.count, (b",", b"[", b"{")))
-
-
-def _reject(_name: str) -> float:
-    raise ValueError

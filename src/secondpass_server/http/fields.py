@@ -11,6 +11,8 @@ from secondpass_server.http.errors import RequestError, TooManyTextsError
 from secondpass_server.http.settings import ServerSettings
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,39}", re.A)
+_WHOLE = re.compile(r"-?\d{1,9}", re.A)
+_FLAGS = {"true": True, "false": False}
 _MOST_NAMES = 10
 """Maximum number of unused fields to report."""
 _MOST_FIELDS = 100
@@ -40,6 +42,9 @@ class RerankRequest:
 class Fields:
     """Reads the fields of a JSON object and remembers which were read. None counts as absent.
 
+    Booleans and whole numbers may be strings, as the servers of these APIs accept them: RAGFlow
+    sends ``"return_documents": "true"``.
+
     What is wrong is a ``RequestError``, which has the name of the field and no text of the request.
     """
 
@@ -56,7 +61,7 @@ class Fields:
     def _get(self, name: str, kind: type, wanted: str) -> Any:
         """The value of a field, checked; None if it is absent."""
         self._read.add(name)
-        value = self._body.get(name)
+        value = _typed(self._body.get(name), kind)
         is_right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
         if value is None or is_right:
             return value
@@ -85,14 +90,22 @@ class Fields:
             _check_length(name, value, limit)
         return value
 
-    def query(self, name: str = "query", *, listed: bool = False) -> str:
-        """The query, which is not blank; with ``listed``, it may be a list of one."""
+    def query(self, name: str = "query", *, objects: bool = False, listed: bool = False) -> str:
+        """The query, which is not blank.
+
+        With ``objects``, it may be an object as a document may; with ``listed``, a list of one.
+        """
         value: str | None
-        if listed and isinstance(self._body.get(name), list):
-            (value, *more), _ = self.documents(name)
+        sent = self._body.get(name)
+        if listed and isinstance(sent, list):
+            (value, *more), _ = self.documents(name, objects=objects)
             if more:
                 message = f"{name}: must be one text; send a request for each"
                 raise RequestError(None, message)
+            _check_length(name, value, self._settings.max_query_characters)
+        elif objects and isinstance(sent, dict):
+            self._read.add(name)
+            value = _text_of(sent, name)
             _check_length(name, value, self._settings.max_query_characters)
         else:
             value = self.text(name)
@@ -142,13 +155,13 @@ class Fields:
     ) -> tuple[list[str], list[Any]]:
         """The texts to rank, and the documents as they were sent.
 
-        With ``objects``, these may have a ``text``, or the ``fields`` that are ranked instead: the
-        value of a single one as it is, several as lines ``name: value``. With ``single``, a text
-        counts as a list of one.
+        With ``objects``, these may have a ``text``, a ``content``, or the ``fields`` that are
+        ranked instead: the value of a single one as it is, several as lines ``name: value``. A
+        ``content`` is returned as a ``text``. With ``single``, a document counts as a list of one.
         """
-        if single and isinstance(text := self._body.get(name), str):
+        if single and isinstance(sent := self._body.get(name), str | dict):
             self._read.add(name)
-            value: Any = [text]
+            value: Any = [sent]
         else:
             value = self._get(name, list, "a list")
         if value is None:
@@ -158,16 +171,24 @@ class Fields:
         most = self._settings.max_candidates
         if len(value) > most:
             raise TooManyTextsError(name, len(value), most)
-        texts = []
+        texts: list[str] = []
+        documents: list[Any] = []
         for index, document in enumerate(value):
             place = f"{name}[{index}]"
-            text = _text_of(document, place, fields) if objects else document
+            text, returned = document, document
+            if objects and isinstance(document, dict):
+                if fields is None:
+                    text = _text_of(document, place)
+                    returned = {"text": text} if document.get("text") is None else document
+                else:
+                    text = _ranked_fields(document, place, fields)
             if not isinstance(text, str):
                 wanted = "a string or an object with a text" if objects else "a string"
                 raise RequestError(None, f"{place}: must be {wanted}, not {_kind(document)}")
             _check_length(place, text, self._settings.max_text_characters)
             texts.append(text)
-        return texts, value
+            documents.append(returned)
+        return texts, documents
 
 
 def _check_length(place: str, text: str, most: int) -> None:
@@ -176,15 +197,42 @@ def _check_length(place: str, text: str, most: int) -> None:
         raise RequestError(None, message)
 
 
-def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
-    """The text of a document; for an object its ``text``, or the requested fields."""
-    if not isinstance(document, dict):
-        return document
-    if fields is None:
-        text = document.get("text")
-        if not isinstance(text, str):
-            raise RequestError(None, f"{place}.text: must be a string, not {_kind(text)}")
-        return text
+def _typed(value: Any, kind: type) -> Any:
+    """The value, or the boolean or whole number that is meant by ``"true"``, ``"3"`` or 3.0."""
+    if kind is bool and isinstance(value, str):
+        return _FLAGS.get(value.lower(), value)
+    if kind is int and isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
+
+
+def _text_of(value: dict[str, Any], place: str) -> str:
+    """The ``text`` of an object; without one, its ``content``: a string, or parts with a text."""
+    content = value.get("content")
+    if value.get("text") is not None or content is None:
+        return _string(value, "text", place)
+    if not isinstance(content, list):
+        return _string(value, "content", place)
+    if not content:
+        raise RequestError(None, f"{place}.content: must not be empty")
+    parts = enumerate(content)
+    return "\n".join(_string(part, "text", f"{place}.content[{index}]") for index, part in parts)
+
+
+def _string(value: Any, name: str, place: str) -> str:
+    """A string that an object must have."""
+    if not isinstance(value, dict):
+        raise RequestError(None, f"{place}: must be an object with a text, not {_kind(value)}")
+    text = value.get(name)
+    if text is None:
+        raise RequestError(None, f"{place}.{name}: is required")
+    if not isinstance(text, str):
+        raise RequestError(None, f"{place}.{name}: must be a string, not {_kind(text)}")
+    return text
+
+
+def _ranked_fields(document: dict[str, Any], place: str, fields: list[str]) -> str:
+    """The value of a single field, or a line for each."""
     parts = {name: document[name] for name in fields if document.get(name) is not None}
     for part in parts.values():
         if isinstance(part, dict | list):

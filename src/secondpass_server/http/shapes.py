@@ -47,7 +47,7 @@ class Shape(ABC):
 
     documents: ClassVar[str] = "documents"
     objects: ClassVar[bool] = True
-    """Whether documents may be objects with a ``text``."""
+    """Whether documents and the query may be objects with a ``text`` or a ``content``."""
     rank_fields: ClassVar[bool] = False
     """Whether a request may name the fields of these objects that are ranked."""
     top_n: ClassVar[str] = "top_n"
@@ -72,7 +72,7 @@ class Shape(ABC):
         names = fields.names("rank_fields") if self.rank_fields else None
         texts, documents = fields.documents(self.documents, objects=self.objects, fields=names)
         return RerankRequest(
-            query=fields.query(),
+            query=fields.query(objects=self.objects),
             texts=texts,
             documents=documents,
             model=fields.model(),
@@ -246,9 +246,9 @@ class VllmScore(Vllm):
         """A single query; vLLM also takes a list of pairs."""
         complete = (pair for pair in self._NAMES if all(name in fields for name in pair))
         query, documents = next(complete, self._NAMES[0])
-        texts, _ = fields.documents(documents, single=True)
+        texts, _ = fields.documents(documents, objects=self.objects, single=True)
         return RerankRequest(
-            query=fields.query(query, listed=True),
+            query=fields.query(query, objects=self.objects, listed=True),
             texts=texts,
             documents=texts,
             model=fields.model(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from secondpass import (
     Candidate,
     ConfigurationError,
     Problem,
-    Ranked,
     Ranking,
     Reranker,
     RerankError,
@@ -47,6 +48,16 @@ class Document(BaseModel):
         description="Further fields; `title`, `source` and `url` name sources.",
     )
 
+
+def _no_boolean(value: Any) -> Any:
+    """The value, which pydantic would otherwise read as 0 or 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+"""A whole number, also as a string of digits, as some models write it."""
 
 Query = Annotated[str, Field(description="The question or search query.")]
 Documents = Annotated[
@@ -87,7 +98,14 @@ class Result(BaseModel):
     score: float | None = Field(description="What documents are sorted by; null if not scored.")
     rerank_score: float | None = Field(description="The reranker's own score.")
     status: str = Field(description="`scored`, or why not: `backfilled`, `unjudged`, `tail`.")
+    stage_scores: list[float] = Field(
+        description="Scores of the stages of a cascade that judged it, first stage first."
+    )
     span: list[int] | None = Field(description="Start and stop of the best part, in characters.")
+    probability: float | None = Field(description="Of relevance, if the reranker is calibrated.")
+    terms: dict[str, float] | None = Field(
+        None, description="What else was added to the score, such as recency, by field."
+    )
     text: str | None = Field(None, description="The text, if `include_text` is true.")
 
 
@@ -154,17 +172,12 @@ def _outcome(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _result(item: Ranked, *, text: bool) -> Result:
-    return Result(
-        index=item.position,
-        id=item.id,
-        rank=item.rank,
-        score=item.final_score,
-        rerank_score=item.rerank_score,
-        status=item.status,
-        span=None if item.span is None else [*item.span],
-        text=item.text if text else None,
-    )
+def _results(ranking: Ranking, *, text: bool) -> Iterator[Result]:
+    """The items as everywhere; the score is the final one, and the document has an index."""
+    for record in ranking.to_dict(text=text)["ranking"]:
+        record.pop("metadata", None)  # the client has it
+        index, score = record.pop("position"), record.pop("final_score")
+        yield Result(**{**record, "index": index, "score": score})
 
 
 _INSTRUCTIONS = (
@@ -225,11 +238,16 @@ def create_server(
             loading.cancel()
             await aclose_all(tools.rerankers.values())
 
+    # Its warnings may quote what clients send. It sets the level of the root logger, too, at which
+    # the loggers of secondpass and of the application must stay.
+    sdk_logger = logging.getLogger("mcp")
+    if sdk_logger.level == logging.NOTSET:
+        sdk_logger.setLevel(logging.ERROR)
     return MCPServer(
         "secondpass",
         instructions=_INSTRUCTIONS,
         version=__version__,
-        log_level="ERROR",
+        log_level="WARNING",
         lifespan=lifespan,
         subscriptions=False,
         tools=[_tool(function) for function in (tools.rerank, tools.explain, tools.pack)],
@@ -237,11 +255,13 @@ def create_server(
 
 
 def _tool(function: Callable[..., Any]) -> Tool:
-    """The tool of a function. Errors name wrong arguments without their values."""
+    """The tool of a function. Errors name wrong and unknown arguments, without their values."""
     tool = _PlainTool.from_function(function, annotations=_READ_ONLY)
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["hide_input_in_errors"] = True
+    arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema(by_alias=True)
     return tool
 
 
@@ -254,16 +274,19 @@ class _PlainTool(Tool):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            problems = "; ".join(_problems(error.__cause__))
+            problems = "; ".join(_problems(error.__cause__, [*self.parameters["properties"]]))
             raise ToolError(f"Error executing tool {self.name}: {problems}") from None
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
-    """What is wrong with the arguments, without their values."""
+def _problems(error: ValidationError, names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the arguments, which have these names, without their values."""
     details = error.errors(include_url=False, include_input=False, include_context=False)
     for detail in details:
         *place, last = detail["loc"]
         message = reworded(detail["msg"])
+        if detail["type"] == "extra_forbidden":
+            known = [*Document.model_fields] if place else names
+            message = f"is unknown{suggestion(str(last), known)}"
         if last == "str" and place:  # one of the two forms of a document
             continue
         if last == Document.__name__:
@@ -292,7 +315,8 @@ class _Tools:
         documents: Documents,
         *,
         top_k: Annotated[
-            int | None, Field(ge=1, description="Number of results; omit for all.")
+            Annotated[Whole, Field(ge=1)] | None,
+            Field(description="Number of results; omit for all."),
         ] = None,
         instruction: Instruction = None,
         include_text: Annotated[
@@ -307,7 +331,7 @@ class _Tools:
         """
         ranking = await self._ranking(query, documents, top_k, instruction, model)
         return Reranked(
-            results=[_result(item, text=include_text) for item in ranking],
+            results=[*_results(ranking, text=include_text)],
             left_out={why: [*positions] for why, positions in ranking.report.left_out.items()},
             **_outcome(ranking),
         )
@@ -316,7 +340,9 @@ class _Tools:
         self,
         query: Query,
         documents: Documents,
-        index: Annotated[int, Field(ge=0, description="Index of the document to explain, from 0.")],
+        index: Annotated[
+            Whole, Field(ge=0, description="Index of the document to explain, from 0.")
+        ],
         instruction: Instruction = None,
         model: Model = None,
     ) -> Explained:
@@ -336,7 +362,12 @@ class _Tools:
         query: Query,
         documents: Documents,
         tokens: Annotated[
-            int, Field(ge=1, description="Budget of tokens, by an estimate that is rarely too low.")
+            Whole,
+            Field(
+                ge=1,
+                description="Budget of tokens, by an estimate: about 1.5 times the number for "
+                "English text.",
+            ),
         ],
         *,
         order: Annotated[

@@ -13,6 +13,10 @@ GOOD = {"query": "x", "candidates": ["a", "b"]}
         (json_lines(requests(16)) + b"{broken\n", "standard input:17: is not JSON"),
         (b"\xff\n", "standard input:1: is not UTF-8"),
         (b"[1]\n", "standard input:1: must be a JSON object, not"),
+        (
+            json_lines([GOOD]) + b'{"query": "x", "candidates": [{"text": "a", "text": "b"}]}',
+            "standard input:2: the key 'text' is there twice",
+        ),
         (b"[" * 100_000, "standard input:1: is not JSON that can be parsed: it is nested"),
         (
             b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
@@ -21,7 +25,7 @@ GOOD = {"query": "x", "candidates": ["a", "b"]}
         (json_lines([GOOD, GOOD | {"top_k": 0}]), "standard input:2: top_k: must be 1 or more"),
         (json_lines([GOOD, GOOD | {"order": "larn"}]), "standard input:2: order: no ordering is"),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     outcome = secondpass(*LEXICAL, stdin=stdin)
@@ -41,11 +45,13 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["nowhere.jsonl", "-q", "x"], 1, "nowhere.jsonl: there is no such file or folder"),
         (["--context", "nowhere"], 1, "nowhere: there is no such file or folder"),
         (["--context", "broken.yaml"], 1, "broken.yaml: not JSON; as YAML: not YAML at line 2"),
+        (["--context", "twice.json"], 1, "twice.json: the key 'b' is there twice"),
         (["--context", "latin-1"], 1, "latin-1: is not UTF-8: byte "),
         (["."], 1, ".: is a folder; name a file"),
         (["-o", "."], 1, ".: is a folder; name a file"),
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
+        (["--tag", "mine"], 2, "--tag: needs --format trec"),
         (
             ["-q", " "],
             2,
@@ -75,6 +81,7 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
 def test_invalid_calls(secondpass, write, tmp_path, monkeypatch, arguments, code, told):
     monkeypatch.chdir(tmp_path)
     write("broken.yaml", "a: [1\nb: 2")
+    write("twice.json", '{"a": [{"b": 1, "b": 2}]}')
     write("latin-1", b"\xff")
     outcome = secondpass(*LEXICAL, *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err

@@ -63,6 +63,14 @@ def test_an_empty_file_is_no_success(secondpass, write, options, missing):
     assert (told.code, told.out, told.err) == (1, "", reason)
 
 
+@pytest.mark.parametrize(("options", "code"), [((), 1), (("-q", "x"), 0)])
+def test_an_empty_pipe_is_a_success_only_for_a_query(secondpass, options, code):
+    """A search that finds nothing writes nothing; a job that failed writes no query."""
+    told = secondpass(*LEXICAL, *options, stdin=b"")
+    assert (told.code, bool(told.out)) == (code, not code)
+    assert "in the input" in told.err
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

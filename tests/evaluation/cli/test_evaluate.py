@@ -71,6 +71,11 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--rerank-model", "org/m", "--set", "dept=3"], 1, "rerank: --set dept: unknown"),
         (["suite", "--compare", "=lexical"], 1, "write NAME=WHAT, or WHAT alone"),
         (["suite", "--compare", "name="], 1, "write NAME=WHAT, or WHAT alone"),
+        (
+            ["suite", "--compare", "a=lexical", "--compare", "a=embedded"],
+            1,
+            "--compare a=embedded: another has the name 'a'",
+        ),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
         (["suite", "--mode", "nosuch"], 2, "--mode"),
         (["suite", "--baseline", "lexicla", "-p", "lexical"], 1, "did you mean 'lexical'?"),

@@ -101,7 +101,8 @@ def test_answers_of_an_interrupted_run_are_used_on_request_only(
     call = ["eval", given_suite, "--config", graded, "--into", tmp_path / "out"]
     with monkeypatch.context() as patch:
         patch.setattr("secondpass_evaluation.journal.Journal.add", stopping)
-        assert secondpass(*call).code == 130
+        told = secondpass(*call)
+        assert (told.code, "answers.sqlite; continue with --resume" in told.flat) == (130, True)
     before = provider.calls
     assert secondpass(*call, *option).code == 0
     whole = 2 * len(QUERIES)
@@ -146,6 +147,15 @@ def test_what_stops_the_writing_of_files_costs_no_ranking(
     assert (resumed.code, begun) == (0, [])
     assert (out / "report.html").exists()
     assert not (out / "rankings.jsonl").exists()
+
+
+def test_an_interrupted_run_without_a_folder_says_what_keeps_rankings(
+    secondpass, given_suite, interrupted
+):
+    interrupted(2)
+    told = secondpass("eval", given_suite, "--preset", "lexical")
+    kept = "finished rankings are kept only with --into\n"
+    assert (told.code, told.err.endswith(f"{kept}secondpass: stopped\n")) == (130, True)
 
 
 def test_finished_rankings_are_not_estimated(secondpass, given_suite, tmp_path, monkeypatch):

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from multilingual import needs_model
-from secondpass import MissingExtraError
+from secondpass import MissingExtraError, Reranker
 from secondpass.cli import progress
-from secondpass_evaluation.search import embedders
+from secondpass_evaluation.search import embedders, stored
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.index import index_model, open_index
 from secondpass_evaluation.search.selection import UNFINISHED
@@ -145,6 +145,31 @@ def test_after_ctrl_c_the_same_command_goes_on(docs, secondpass, monkeypatch):
     assert "3 passages of 2 files" in secondpass("index", "docs", "--into", "index", "--force").out
     first, second = (open_index("index").retrieve("owl", 3, "vector") for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("store", "docs", "--into", "new.store"), ("index", "docs", "--into", "index", "--store")],
+    ids=["store", "index"],
+)
+def test_after_ctrl_c_a_store_is_filled_further(docs, secondpass, monkeypatch, call):
+    store, calls = Reranker.store, []
+
+    def interrupted(self, candidates):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return store(self, candidates)
+
+    monkeypatch.setattr(stored, "_AT_ONCE", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Reranker, "store", interrupted)
+        told = secondpass(*call)
+    kept = "the passages that were encoded are stored; the same command goes on with the others\n"
+    assert (told.code, told.err) == (130, f"{kept}secondpass: stopped\n")
+    told = secondpass(*call, "--json")
+    record = json.loads(told.out)
+    assert record.get("stored", record)["known"] == 1
 
 
 def test_a_damaged_file_of_kept_vectors_is_not_used(docs, index):

@@ -221,7 +221,7 @@ def test_a_dry_run_estimates_the_reranking_of_what_is_found(here, secondpass, pr
 @pytest.mark.long  # imports torch
 def test_the_model_can_be_another(here, query, tmp_path):
     model = write_classifier(tmp_path / "tiny")
-    options = ("--rerank-model", model, "--device", "cpu", "-s", "method.max_length=64")
+    options = ("--rerank-model", model, "--device", "cpu")
     record = query(*OWL, "--rerank", *options)
     assert (record["report"]["status"], record["report"]["method"]) == ("ok", str(model))
 
@@ -515,6 +515,17 @@ def test_results_are_explained(here, query):
     (row,) = [row for row in record["results"] if row["id"] == "owls"]
     assert explanation["rank"] == row["final_rank"]
     assert explanation["retrieval_rank"] == row["retrieval_rank"]
+
+
+def test_a_result_has_all_that_rerank_writes_of_it(here, query):
+    fitted = ("--set", "probabilities={intercept: 0, slope: 1}")
+    record = query("owl", "--corpus", "words", *LEXICAL, *fitted)
+    assert record["results"]
+    for row in record["results"]:
+        assert row["rank"] == row["final_rank"]
+        assert row["position"] + 1 == row["retrieval_rank"]
+        assert 0 < row["probability"] < 1
+        assert {"status", "score", "rerank_score", "final_score", "text", "metadata"} <= {*row}
 
 
 @pytest.mark.parametrize(("floor", "count"), [(2, 3), (-1, 0)])

@@ -106,8 +106,8 @@ def test_nothing_that_could_be_tried_is_an_error(secondpass, last, tmp_path):
     assert (told.code, "no reranker could be tried" in told.flat) == (1, True)
     assert "| lexicall |" in told.out
     assert told.out.splitlines()[2].startswith("**Nothing was reranked, so nothing is decided")
-    assert secondpass("tune", last, "--try", tmp_path / "lexicall", "--latency", "0").code == 1
-    assert secondpass("tune", last, "--try", "lexical", "--latency", "0").code == 0
+    assert secondpass("tune", last, "--try", tmp_path / "lexicall", "--latency", "1e-9").code == 1
+    assert secondpass("tune", last, "--try", "lexical", "--latency", "1e-9").code == 0
 
 
 def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 from reports import EDGES, evaluation, make, with_reranker, without
 from secondpass_evaluation import Corrected, CorrectedResult, Cost
 from secondpass_evaluation.report import charts
+from secondpass_evaluation.report.markdown import report
 from secondpass_evaluation.report.page import all_queries
 from secondpass_evaluation.report.tables import (
     corrected,
@@ -16,7 +17,7 @@ from secondpass_evaluation.report.tables import (
     quality,
     tables,
 )
-from secondpass_evaluation.report.text import NONE
+from secondpass_evaluation.report.text import KNOWN, NONE, timed
 
 
 def cells(table) -> list[list[str]]:
@@ -40,6 +41,28 @@ def test_times_end_to_end_include_the_search():
     # Candidates that are part of the suite have no search time.
     given = replace(found, results=(replace(found.results[0], cost=Cost()), *found.results[1:]))
     assert cells(costs(given))[1][3] == cells(costs(given))[1][1]
+
+
+@pytest.mark.parametrize(("known", "share"), [(13, "52%"), (24, "96%"), (25, "100%"), (0, None)])
+def test_times_of_known_passages_say_so(known, share):
+    """In each cell, as a system that ranks the passages of an earlier one seems faster."""
+    found = with_reranker(
+        make(), cost=Cost({"q0": 0.04}, known=known, encoded=25 - known, first_seen={"q0"})
+    )
+    times = [cells(overview(found))[1][5], *cells(costs(found))[1][1:4]]
+    remark = f" ({share} known)" if share else ""
+    assert times == [f"{time}{remark}" for time in ("42.1", "40.0", "40.0", "42.1")]
+    assert [row[-1] for row in cells(overview(found))[:1]] == ["2.1"]  # a search knows none
+    for table in (overview(found), costs(found)):
+        assert any(note.startswith("Known passages") for note in table.notes) is bool(share)
+    plot = charts.latency(found, "p-")
+    assert (f"({share} of the passages known)" in plot) is bool(share)
+    assert (KNOWN in report(found, details=False)) is bool(share)
+
+
+def test_a_small_share_is_not_none():
+    assert timed(0.04, 0.001) == "40.0 (< 1% known)"
+    assert timed(None, 0.5) == NONE
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from secondpass_evaluation.report.verdict import verdict
 TIMES = "at 20 times the search's time"
 ALONE = f"Reranking improves the order, by a model's grades alone, {TIMES}."
 IMPROVES = f"Reranking improves the order, {TIMES}."
-MAY = f"Reranking may improve the order, {TIMES}, but that may be chance"
+NO_GAIN = "Reranking has no significant gain over lexical (+0."
 
 
 def stage(value, name="vector"):
@@ -33,8 +33,8 @@ AS_GOOD = "vector alone is as good as lexical+rerank: nDCG@10 0."
     ("comparison", "answer", "because"),
     [
         (make(), IMPROVES, "is significant (p = 0.010)"),
-        (make(p=0.3), MAY, "is not significant"),
-        (make(p=0.3), MAY, "With four times as many judged queries"),
+        (make(p=0.3), NO_GAIN, "is not significant"),
+        (make(p=0.3), NO_GAIN, "With four times as many judged queries"),
         (make(gain=-0.1, p=0.3), "Reranking does not help: it may make", "0.1000 less"),
         (make(gain=-0.1), "Reranking does not help: it makes things", "0.1000 less"),
         (
@@ -195,7 +195,7 @@ def test_the_answer_has_the_gain_over_the_best_search_alone():
     assert answer.startswith(
         f"{IMPROVES} Over vector alone, the best search, it gains +0.0250 (95% interval "
     )
-    assert answer.endswith("), so it may be chance.")  # the interval includes 0
+    assert answer.endswith("), which is not significant.")  # the interval includes 0
     values = make().results[1].evaluation.per_query["nDCG@10"]
     less = (0.02, 0.03)
     always_less = evaluation(
@@ -268,6 +268,21 @@ def test_the_effect_of_input_order_is_told(rerankers, stability, sentence):
     because = verdict(with_reranker(make(rerankers=rerankers), stability=stability)).because
     assert sentence in because
     assert ("Shuffled" in because) is bool(sentence)
+
+
+def test_no_significant_gain_is_said_once():
+    comparison = make(p=0.3, results=(*make(p=0.3).results, stage(0.2)))
+    assert verdict(comparison).answer == (
+        "Reranking has no significant gain over lexical (+0.1000) or over vector alone (+0.0250), "
+        f"{TIMES}."
+    )
+    assert verdict(make(p=0.3)).answer == (
+        f"Reranking has no significant gain over lexical (+0.1000), {TIMES}."
+    )
+    first, best, _ = comparison.results[:3]
+    other = replace(stage(0.1), cost=Cost({"q0": 1.0}))
+    answer = verdict(replace(comparison, baseline="vector", results=(first, other, best))).answer
+    assert answer.startswith("lexical+rerank has no significant gain over vector (+0.1000) or")
 
 
 def test_a_baseline_is_no_first_stage_of_the_reranker():
@@ -373,7 +388,7 @@ TWO = ("a", "b")
         ),
         (by_model(0.05), IMPROVES, "+0.0500 (95% interval +0.0300 to +0.0700)"),
         (by_model(0.05, p=0.3), IMPROVES, "which is significant. The verdict"),
-        (by_model(0.01), MAY, "is not significant. The verdict"),
+        (by_model(0.01), NO_GAIN, "is not significant. The verdict"),
         (by_model(-0.01), "Reranking does not help: it may make", "of 12 queries"),
         (by_model(-0.05), "Reranking does not help: it makes things worse.", ""),
         (
@@ -382,7 +397,7 @@ TWO = ("a", "b")
             "",
         ),
         (by_model(0.0205), IMPROVES, "which is significant. The verdict"),
-        (by_model(0.0205, rerankers=TWO), MAY, "is not significant. The"),
+        (by_model(0.0205, rerankers=TWO), NO_GAIN, "is not significant. The"),
     ],
 )
 def test_verdict_on_a_models_grades(comparison, answer, because):

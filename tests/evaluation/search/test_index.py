@@ -94,7 +94,7 @@ MINK = "# Owls\n\nThe owl hunts mink.\n\n## Food\n\nMice, mostly.\n"
     ],
 )
 def test_stale_index_is_refused(index, docs, change, message) -> None:
-    os.utime(docs / "owls.md", ns=(1, 1))
+    os.utime(docs / "owls.md", ns=(1, 1))  # another time, but the same content
     assert not open_index(index, LetterEmbedder()).changes
     change(docs)
     with pytest.raises(StaleIndexError) as error:
@@ -106,6 +106,22 @@ def test_stale_index_is_refused(index, docs, change, message) -> None:
     stale = open_index(index, LetterEmbedder(), stale_ok=True)
     assert stale.changes == error.value.changes
     assert stale.retrieve("owl", 1)
+
+
+@pytest.mark.parametrize("name", ["owl.md", "corpus.jsonl"])
+def test_a_change_that_keeps_size_and_time_makes_an_index_stale(tmp_path, name) -> None:
+    """As `cp -p`, archives and images keep times, or set all of them to one."""
+    source = tmp_path / "docs" / name
+    source.parent.mkdir()
+    for text in ("an owl", "an elk"):
+        source.write_text(json.dumps({"_id": "1", "text": text}))
+        os.utime(source, ns=(1, 1))
+        assert build_index(source.parent, tmp_path / "index").made
+        assert not build_index(source.parent, tmp_path / "index").made
+    source.write_text(source.read_text().replace("elk", "owl"))
+    os.utime(source, ns=(1, 1))
+    with pytest.raises(StaleIndexError, match=r"has changed"):
+        open_index(tmp_path / "index")
 
 
 def test_changed_corpus_makes_an_index_stale(tmp_path) -> None:
@@ -163,9 +179,9 @@ def test_changed_manifest_is_refused_or_equivalent(index, data) -> None:
         ("[]", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         ("{}", "cannot be read"),
-        ('{"format": "secondpass index", "version": 9}', "version 9; this program reads 3"),
-        ('{"format": "secondpass index", "version": 1}', "version 1; this program reads 3"),
-        ('{"format": "secondpass index", "version": 3}', "was changed"),
+        ('{"format": "secondpass index", "version": 9}', "version 9; this program reads 4"),
+        ('{"format": "secondpass index", "version": 1}', "version 1; this program reads 4"),
+        ('{"format": "secondpass index", "version": 4}', "was changed"),
     ],
 )
 def test_other_manifests_are_refused(index, manifest, message) -> None:

@@ -4,10 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, Reranker, Usage
 from secondpass.ranking.blending import Blend
 from secondpass_evaluation.tuning.result import Variant
-from secondpass_evaluation.tuning.trials import INSTALLED, Attempt, bare, named, prepare
+from secondpass_evaluation.tuning.trials import (
+    INSTALLED,
+    Attempt,
+    _share_known,
+    bare,
+    named,
+    prepare,
+)
 
 LLM = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}
 GRADED = {"type": "graded", "llm": LLM}
@@ -109,6 +116,16 @@ def test_the_time_within_which_most_queries_are_reranked():
     seconds = tuple(number / 100 for number in range(1, 101))
     assert Variant(5, None, {}, {}, seconds, None).p95 == 0.95
     assert Variant(5, None, {}, {}, (), None).p95 == 0.0
+
+
+def test_the_share_of_passages_that_were_known():
+    """Times say little of a new corpus if an earlier depth, or another query, encoded most."""
+
+    def ranking(**usage):
+        return SimpleNamespace(report=SimpleNamespace(usage=Usage(**usage)))
+
+    assert _share_known({"q": ranking(known=3), "r": ranking(known=3, encoded=2)}) == 0.75
+    assert _share_known({"q": ranking(encoded=2)}) == _share_known({"q": ranking()}) == 0.0
 
 
 def test_pointwise_methods_are_run_once():

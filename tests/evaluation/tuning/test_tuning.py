@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 
 from fakes import ByTable
 from secondpass import Candidate, Reranker
@@ -65,6 +66,24 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
                  "corrected for", "p = 0.001"):  # fmt: skip
         assert part in comments
     assert load(path).to_config() == load(adopted.config).to_config()
+
+
+def test_the_file_has_the_names_of_variables(monkeypatch, tmp_path):
+    monkeypatch.setenv("K1", "1.25")
+    monkeypatch.setenv("DEPTH", "20")
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "method: {type: lexical, k1: {env: K1}}\n"
+        "depth: {env: DEPTH}\n"
+        "terms: [{type: value, field: kind, weight: 0.001, values: {a: 1}, default: 0}]\n"
+    )
+    tuning = tune(LAST, {"words": own})
+    assert tuning.adopted == "words"
+    path = tmp_path / "rerank.yaml"
+    tuning.write(path)
+    assert "1.25" not in path.read_text()
+    assert yaml.safe_load(path.read_text())["method"]["k1"] == {"env": "K1"}
+    assert any("depth 20: all candidates" in note for note in tuning.notes)
 
 
 def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
@@ -241,6 +260,7 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
         (suite_of(5, 29), {}, "has 29 judged queries; tuning needs 30 or more"),
         (LAST, {"depth": 2}, "no relevant document is among the candidates of given"),
         (LAST, {"latency": -1}, "latency: must be a number of 0 or more"),
+        (LAST, {"latency": 0}, "latency: must be more than 0; None is no limit"),
         (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
         (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
         (LAST, {"depths": []}, "depths: give at least one"),
@@ -250,8 +270,8 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
         (LAST, {"behind": "best"}, "behind: must be one of"),
         (LAST, {"behind": "lexical"}, "lexical: the suite has no corpus to search"),
     ],
-    ids=["type", "few", "hopeless", "latency", "cost", "gain", "depths", "none", "many", "depth",
-         "stage", "corpus"],
+    ids=["type", "few", "hopeless", "latency", "no time", "cost", "gain", "depths", "none", "many",
+         "depth", "stage", "corpus"],
 )  # fmt: skip
 def test_wrong_arguments(suite, options, message):
     with pytest.raises(InputError, match=message):

@@ -1,6 +1,7 @@
 """The encoder of the embedded model: its tokenizer, vectors and precision."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,3 +97,14 @@ def test_tokens_of_a_text():
 def test_unit_vectors():
     rows = encoder.unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
     assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
+
+
+def test_a_loaded_model_has_made_an_inference(monkeypatch):
+    ran = []
+    runtime = SimpleNamespace(run=ran.append)
+    monkeypatch.setattr(encoder, "open_runtime", lambda *_, **__: runtime)
+    model = SimpleNamespace(
+        _graph=bytes, backend="onnx", _precision="exact", threads=1, _inputs=lambda *rows: rows
+    )
+    assert encoder.Encoder._open(model) is runtime
+    assert [[rows.shape for rows in inputs] for inputs in ran] == [[(1, 2), (1, 2)]]

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -254,7 +256,7 @@ def test_what_is_forgotten_is_not_in_the_file(path):
     kept.score_pairs(QUERY, PASSAGES)
     kept.close()
     with sqlite3.connect(path) as connection:
-        records = [row[0] for row in connection.execute("SELECT record FROM passages")]
+        records = [row[0] for row in connection.execute("SELECT value FROM passages")]
     connection.close()
     assert all(record[200:300] in path.read_bytes() for record in records)
     kept.forget_passages(PASSAGES[:2])
@@ -269,11 +271,14 @@ def test_a_damaged_row_is_encoded_again_and_replaced(path):
     expected = kept.score_pairs(QUERY, PASSAGES)
     kept.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE passages SET record = x'0102' WHERE rowid = 1")
-        connection.execute("UPDATE passages SET record = 'text' WHERE rowid = 2")
-        connection.execute("UPDATE passages SET record = NULL WHERE 0")
+        query = "SELECT checksum, value FROM passages WHERE rowid < 3 ORDER BY rowid DESC"
+        exchanged = connection.execute(query).fetchall()
+        for rowid, row in enumerate(exchanged, 1):
+            change = "UPDATE passages SET checksum = ?, value = ? WHERE rowid = ?"
+            connection.execute(change, (*row, rowid))
+        connection.execute("UPDATE passages SET value = 7 WHERE rowid = 3")
     connection.close()
-    for known in (3, 5):
+    for known in (2, 5):
         result = [*kept.score_lists([(QUERY, PASSAGES)], None)][-1][0]
         assert result.known == known
         assert kept.cache_issues() == []
@@ -481,6 +486,45 @@ def test_writers_that_are_killed_leave_a_whole_file(path, kills):
             running.kill()
             running.wait(60)
     assert [one.name for one in path.parent.iterdir() if "set-aside" in one.name] == []
+
+
+def test_a_copy_as_the_docs_say_is_whole_while_others_write(path):
+    docs = Path(__file__).parents[3] / "docs/how-to/caching-and-concurrency.md"
+    (statement,) = re.findall(r'`sqlite3 passages.store "(VACUUM INTO .*)"`', docs.read_text())
+    stop = threading.Event()
+    stores = [PassageStore(str(path)).open() for _ in range(2)]
+    written = [0, 0]
+
+    def write(number):
+        while not stop.is_set():
+            key = b"%d-%d" % (number, written[number])
+            stores[number].put_many({key: key * 500})
+            written[number] += 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for copied in range(12):
+            until = time.monotonic() + 60
+            while min(written) < 2 * copied:
+                assert time.monotonic() < until
+                time.sleep(0.005)
+            before, copy = [*written], path.with_name(f"copy{copied}.store")
+            with closing(sqlite3.connect(path, timeout=60)) as connection:
+                connection.execute(statement.replace("copy.store", str(copy)))
+            opened = PassageStore(str(copy)).open()
+            keys = [b"%d-%d" % (number, at) for number in range(2) for at in range(before[number])]
+            assert opened.get_many(keys) == {key: key * 500 for key in keys}
+            assert opened.issues() == []
+            opened.close()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert [issue for store in stores for issue in store.issues()] == []
+    for store in stores:
+        store.close()
 
 
 def test_doctor_says_what_a_store_holds(path):

@@ -161,3 +161,36 @@ def test_onnxruntime_keeps_little_memory(shapes, most):
         check=True,
     )
     assert float(done.stdout) < most
+
+
+FIRST_AT_ONCE = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from secondpass.scorers.runtimes.runtime import open_runtime
+
+runtime = open_runtime(Path(sys.argv[1]), "openvino", threads=2)
+import openvino
+
+inputs = dict.fromkeys(runtime.inputs, np.ones((1, 2), np.int64))
+sys.setswitchinterval(1e-6)
+barrier = threading.Barrier(4)
+
+def first():
+    barrier.wait()
+    openvino.Type.i64.to_dtype()  # with which an inference begins
+    runtime.run(inputs)
+
+threads = [threading.Thread(target=first) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("processes", [3, pytest.param(40, marks=pytest.mark.long)])
+def test_several_threads_infer_for_the_first_time_at_once(path, processes):
+    """A freeze ends only by SIGKILL; a third of the processes froze when the tables were absent."""
+    for _ in range(processes):
+        subprocess.run([sys.executable, "-c", FIRST_AT_ONCE, str(path)], timeout=60, check=True)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
+import re
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -36,6 +40,61 @@ def test_stdio():
     command = ["-m", "secondpass", *COMMAND]
     parameters = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     assert bounded(best(stdio_client(parameters))) == 1
+
+
+@contextlib.contextmanager
+def over_stdio(*options):
+    """The process of a server whose standard input stays open, and a function that calls it."""
+    command = [sys.executable, "-m", "secondpass", *COMMAND, *options]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, text=True, **pipes)
+
+    def call(tool, **arguments):
+        params = {"name": tool, "arguments": arguments}
+        for message in (
+            {"id": 1, "method": "initialize", "params": INITIALIZE},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": params},
+        ):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        return json.loads(process.stdout.readline())["result"]
+
+    with process:
+        try:
+            yield process, call
+        finally:
+            process.kill()
+
+
+CLIENT = {"name": "test", "version": "1"}
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stdio_ends_at_a_signal_while_the_client_keeps_its_input_open(number):
+    with over_stdio() as (process, call):
+        found = call("rerank", query="apples", documents=DOCUMENTS)["structuredContent"]
+        assert found["results"][0]["index"] == 1
+        process.send_signal(number)
+        assert process.wait(60) == 0
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
+
+
+def test_stdio_logs_what_clients_are_told_is_in_the_log():
+    failing = ["--set", "render.fields=[body]"]
+    with over_stdio(*failing) as (process, call):
+        found = call("rerank", query="apples", documents=DOCUMENTS)["structuredContent"]
+        codes = [reason.partition(":")[0] for reason in found["why_not"]]
+        assert all("the log of the server has the message" in one for one in found["why_not"])
+        process.stdin.close()
+        assert process.wait(60) == 0
+        (line,) = process.stderr.read().splitlines()
+        assert re.match(r"\S+ \S+ WARNING reranking is ", line)
+        assert codes
+        assert all(code in line for code in codes)
 
 
 def test_http(running):

@@ -27,7 +27,14 @@ READERS = {
     "count": (
         lambda read: read.count("x"),
         3,
-        [(0, "1 or more"), (True, "not true"), (1.0, "a number"), ("wombats", "a string")],
+        [
+            (0, "1 or more"),
+            ("-1", "1 or more"),
+            (True, "not true"),
+            (1.5, "a number"),
+            ("wombats", "a string"),
+            ("1.5", "a string"),
+        ],
     ),
     "mapping": (
         lambda read: read.mapping("x"),
@@ -55,6 +62,19 @@ def test_kinds(kind):
         assert "wombats" not in caught.value.message
 
 
+@pytest.mark.parametrize("kind", ["flag", "count"])
+@pytest.mark.parametrize("value", ["true", "True", "false", "3", 3.0])
+def test_values_of_another_type(kind, value):
+    """RAGFlow sends ``"true"``; servers that validate with pydantic accept all of these."""
+    meant = {"true": True, "false": False}.get(str(value).lower(), 3)
+    read = READERS[kind][0]
+    if isinstance(meant, bool) == (kind == "flag"):
+        assert read(fields(x=value)) is meant
+    else:
+        with pytest.raises(RequestError):
+            read(fields(x=value))
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [({}, "query: is required"), ({"query": " \n"}, "must not be blank")],
@@ -72,6 +92,28 @@ def test_documents_come_back_as_they_were_sent():
     assert fields(d=DOCUMENTS).documents("d", objects=True) == (["a", "c"], DOCUMENTS)
 
 
+CONTENT = {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+
+
+def test_contents_as_vllm_has_them():
+    sent = [CONTENT, {"content": "c"}, {"text": "d", "content": "e"}, {"text": None, **CONTENT}]
+    texts, documents = Fields({"d": sent}, ServerSettings()).documents("d", objects=True)
+    assert texts == ["a\nb", "c", "d", "a\nb"]
+    assert documents == [{"text": "a\nb"}, {"text": "c"}, sent[2], {"text": "a\nb"}]
+
+
+@pytest.mark.parametrize("query", [{"text": "a\nb"}, CONTENT, "a\nb"], ids=["text", "content", "-"])
+def test_a_query_as_a_document(query):
+    assert fields(query=query).query(objects=True) == "a\nb"
+
+
+def test_a_query_that_is_no_object():
+    with pytest.raises(RequestError, match="query: must be a string, not an object"):
+        fields(query=CONTENT).query()
+    with pytest.raises(RequestError, match="query: has 6 characters; at most 5"):
+        fields(query={"text": "abcdef"}).query(objects=True)
+
+
 def test_rank_fields_are_lines():
     read = Fields({"d": [{"b": 1, "a": "x", "none": None}]}, ServerSettings())
     texts, _ = read.documents("d", objects=True, fields=["a", "b", "none"])
@@ -85,13 +127,20 @@ def test_rank_fields_are_lines():
         ("a", None, "d: must be a list, not a string"),
         ([], None, "d: must not be empty"),
         (["abcde"], None, r"d\[0\]: has 5 characters; at most 4"),
-        ([{"text": None}], None, r"d\[0\].text: must be a string, not null"),
+        ([{"text": None}], None, r"d\[0\].text: is required"),
+        ([{"image": "a"}], None, r"d\[0\].text: is required"),
+        ([{"text": 1}], None, r"d\[0\].text: must be a string, not a number"),
+        ([{"content": 1}], None, r"d\[0\].content: must be a string, not a number"),
+        ([{"content": []}], None, r"d\[0\].content: must not be empty"),
+        ([{"content": ["a"]}], None, r"d\[0\].content\[0\]: must be an object with a text"),
+        ([{"content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}], None,
+         r"d\[0\].content\[1\].text: is required"),
+        ([{"content": "abcde"}], None, r"d\[0\]: has 5 characters; at most 4"),
         ([["a"]], None, r"d\[0\]: must be a string or an object with a text, not a list"),
         ([{"a": {}}], ["a"], "a field of rank_fields must not be an object"),
         ([{"b": 1}], ["a"], "has none of the fields"),
     ],
-    ids=["absent", "string", "empty", "long", "null", "list", "object", "no field"],
-)
+)  # fmt: skip
 def test_wrong_documents(documents, names, message):
     with pytest.raises(RequestError, match=message):
         fields(d=documents).documents("d", objects=True, fields=names)

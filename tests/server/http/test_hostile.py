@@ -95,6 +95,8 @@ MALFORMED = {
     "Infinity": (b'{"query": "q", "documents": ["a"], "x": -Infinity}', 400),
     "1e999": (b'{"query": "q", "documents": ["a"], "x": 1e999}', 400),
     "digits": (b'{"query": "q", "x": ' + b"9" * 5000 + b"}", 400),
+    "a key twice": (b'{"query": "q", "documents": ["a"], "documents": ["b"]}', 400),
+    "a key twice within": (b'{"query": "q", "documents": [{"text": "a", "text": "b"}]}', 400),
     "deep lists": (b"[" * 9000, 400),
     "deep and closed": (b"[" * 9000 + b"]" * 9000, 400),
     "UTF-16": (GOOD_TEXT.encode("utf-16"), 400),

@@ -1,8 +1,10 @@
 """Models, deadlines, strict requests, clients that leave, the bounded queue, and logs."""
 
+import contextlib
 import json
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from fakes import Answering, ByTable, InOrder, raising
 from raw_http import request, until
 from secondpass import ConfigurationError, Issue, Reranker
+from secondpass.concurrency.turns import WIDTH
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass.questions import ListScores
 from secondpass_server.http import service
@@ -261,6 +264,27 @@ def test_a_client_that_leaves_ends_its_ranking(serving, held):
     assert held.running == 1
     held.go.set()
     assert order(server.post("/v1/rerank", BODY)) == [1, 2, 0]
+
+
+def test_others_are_answered_soon_after_many_clients_have_left(serving):
+    """The scorer does not go on with their long lists."""
+    scored = []
+
+    class Slow:
+        def score_pairs(self, query, documents):
+            for document in documents:
+                time.sleep(0.02)
+                scored.append(document)
+            return [1.0] * len(documents)
+
+    server = serving(Reranker(Slow()))
+    body = {"query": "q", "documents": [f"text {number}" for number in range(100)]}
+    with contextlib.ExitStack() as stack:
+        for _ in range(3 * WIDTH):
+            stack.enter_context(server.connect()).sendall(request(body))
+        until(lambda: scored)
+    assert server.post("/v1/rerank", BODY).status_code == 200
+    assert len(scored) < 60 * WIDTH
 
 
 # ---------------------------------------------------------------------- the queue

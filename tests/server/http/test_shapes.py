@@ -18,10 +18,12 @@ QUERY = "q"
 BEST_FIRST = [1, 2, 0]
 RANKS = [1.0, 2 / 3, 1 / 3]
 LENGTHS = [3.0, 2.0, 1.0]
+CONTENTS = [{"content": [{"type": "text", "text": text}]} for text in TEXTS]
 FIELDS = [{"title": text, "n": 1, "x": "long" * 9} for text in TEXTS]
 
 # Bodies as the clients write them: cohere 6.1, voyageai 0.3, litellm 1.106, jina-haystack 2.0,
-# huggingface-api-haystack 3.1, llama-index-postprocessor-tei-rerank 0.6.
+# huggingface-api-haystack 3.1, llama-index-postprocessor-tei-rerank 0.6, RAGFlow for Xinference,
+# and Dify for vLLM.
 REQUESTS = {
     # path, body besides the query, members of the response and of a row, scores
     "cohere SDK, version 2": ("/v2/rerank",
@@ -48,6 +50,16 @@ REQUESTS = {
         {"raw_scores": False, "truncate": False, "truncation_direction": "Right", "texts": TEXTS,
          "top_n": 2}, " score", [1.0, 0.5]),
     "vllm": ("/vllm/v2/rerank", {"documents": TEXTS, "model": "m"},
+        "results relevance_score document", LENGTHS),
+    "ragflow": ("/v1/rerank",
+        {"model": "m", "return_documents": "true", "return_len": "true", "documents": TEXTS},
+        "results relevance_score document", RANKS),
+    "top_n as a string": ("/v1/rerank", {"documents": TEXTS, "top_n": "2"},
+        "results relevance_score", [1.0, 0.5]),
+    "dify, contents": ("/v1/rerank",
+        {"model": "m", "documents": CONTENTS, "top_n": 3, "return_documents": True},
+        "results relevance_score document", RANKS),
+    "vllm, contents": ("/vllm/v1/rerank", {"model": "m", "documents": CONTENTS},
         "results relevance_score document", LENGTHS),
     "infinity": ("/infinity/rerank", {"documents": TEXTS, "model": "m", "return_documents": True},
         "results relevance_score document", RANKS),
@@ -87,6 +99,9 @@ def test_requests_and_responses(case, lengths):
         ({"data_1": QUERY, "data_2": TEXTS}, [1.0, 3.0, 2.0]),
         ({"queries": QUERY, "documents": TEXTS, "model": "m"}, [1.0, 3.0, 2.0]),
         ({"queries": [QUERY], "items": TEXTS}, [1.0, 3.0, 2.0]),
+        ({"text_1": QUERY, "text_2": CONTENTS}, [1.0, 3.0, 2.0]),
+        ({"text_1": {"content": QUERY}, "text_2": CONTENTS[1]}, [3.0]),
+        ({"text_1": [{"text": QUERY}], "text_2": CONTENTS}, [1.0, 3.0, 2.0]),
     ],
 )
 def test_scores_in_the_order_of_the_request(path, body, scores, lengths):
@@ -104,12 +119,12 @@ def test_scores_in_the_order_of_the_request(path, body, scores, lengths):
     [
         ({"text_1": ["a", "b"], "text_2": TEXTS}, "text_1: must be one text; send a request for"),
         ({"text_1": [], "text_2": TEXTS}, "text_1: must not be empty"),
-        ({"text_1": [3], "text_2": TEXTS}, "text_1[0]: must be a string, not a number"),
+        ({"text_1": [3], "text_2": TEXTS}, "text_1[0]: must be a string or an object with"),
         ({"text_1": " ", "text_2": TEXTS}, "text_1: must not be blank"),
         ({"text_1": QUERY}, "text_2: is required"),
         ({"text_2": TEXTS}, "text_1: is required"),
-        ({"text_1": QUERY, "text_2": [{"content": []}]}, "text_2[0]: must be a string"),
-        ({"text_1": {}, "text_2": TEXTS}, "text_1: must be a string, not an object"),
+        ({"text_1": QUERY, "text_2": [{"content": []}]}, "text_2[0].content: must not be"),
+        ({"text_1": {}, "text_2": TEXTS}, "text_1.text: is required"),
         ({"text_1": ["a" * 20_001], "text_2": TEXTS}, "text_1: has 20001 characters"),
     ],
 )

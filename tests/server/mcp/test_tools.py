@@ -68,6 +68,29 @@ def test_top_k_and_texts():
     assert found["left_out"] == {"top_k": [0, 2]}
 
 
+def test_a_result_has_all_numbers_of_the_document():
+    recent = {"type": "value", "field": "title", "values": {"Apples": 1}, "weight": 0.5}
+    reranker = Reranker("lexical", terms=[recent], probabilities={"intercept": 0, "slope": 1})
+    found = call("rerank", asked(include_text=True), words=reranker).structured_content
+    best = found["results"][0]
+    item = reranker.rerank("red apples", DOCUMENTS)[0]
+    assert (best["terms"], best["probability"]) == (item.terms, item.probability)
+    assert (best["score"], best["rerank_score"]) == (item.final_score, item.rerank_score)
+    assert best["stage_scores"] == []
+    assert best["text"] == item.text
+
+
+@pytest.mark.parametrize("top_k", [2.0, "2"])
+def test_a_whole_number_may_be_written_in_other_ways(top_k):
+    assert len(call("rerank", asked(top_k=top_k)).structured_content["results"]) == 2
+
+
+def test_a_large_packing_does_not_take_long_for_each_passage():
+    documents = [f"{number:06d}" for number in range(1000)]
+    found = call("pack", {"query": "apples", "documents": documents, "tokens": 10**400})
+    assert len(found.structured_content["sources"]) == 1000
+
+
 def test_what_stands_beyond_the_depth_is_named():
     shallow = Reranker("lexical", depth=2)
     found = call("rerank", asked(), words=shallow).structured_content
@@ -130,7 +153,7 @@ def test_explain():
 
 
 def test_pack():
-    found = call("pack", asked(tokens=16)).structured_content
+    found = call("pack", asked(tokens=17)).structured_content
     assert found["text"] == "[1] Apples\nRed apples grow on trees."
     (source,) = found["sources"]
     assert found["text"][source["start"] : source["stop"]] == "Red apples grow on trees."
@@ -157,6 +180,12 @@ def test_pack():
             "[0]: must be a string, or an object with 'text'",
         ),
         ("rerank", asked(documents=[{"id": "x"}]), "rerank: documents[0].text: is required"),
+        ("rerank", asked(top_k=True), "top_k: must be a whole number"),
+        ("rerank", asked(top_n=3), "rerank: top_n: is unknown; did you mean 'top_k'?"),
+        ("pack", asked(tokens=5, budget=3), "budget: is unknown; known are: "),
+        ("pack", asked(tokens=True), "tokens: must be a whole number"),
+        ("explain", asked(index=False), "index: must be a whole number"),
+        ("rerank", asked(documents=[{"text": "x", "titel": "y"}]), "[0].titel: is unknown"),
         ("explain", asked(), "explain: index: is required"),
         ("explain", asked(index=3), "index: must be lower than 3, the number of documents"),
         ("pack", asked(tokens=0), "tokens: must be greater than or equal to 1"),
@@ -205,6 +234,7 @@ def test_tools_say_what_they_take():
         assert tool.annotations.read_only_hint is True
         described = tool.input_schema["properties"].values()
         assert all("description" in property_ for property_ in described), tool.name
+        assert tool.input_schema["additionalProperties"] is False
 
 
 class Closing(ByTable):

@@ -325,7 +325,11 @@ def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
     """What is recognised in a model; the first line says whether it is doubtful."""
     doubt = result.get("doubt")
     first = Text("model: ", "bold") + Text(escaped(result["model"]))
-    yield first if doubt is None else first + Text(" is doubtful: ", "bold red") + Text(doubt)
+    yield (
+        first
+        if doubt is None
+        else first + Text(" is doubtful: ", "bold red") + Text(escaped(doubt))
+    )
     rows = {
         "family": "{family}: {title}",
         "reasons": "because of {reasons}",

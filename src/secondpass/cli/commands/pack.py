@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from secondpass.adapters.grouping import rerank_grouped
-from secondpass.cli.console import check_usage, fail, info, on_terminal, warn, write
+from secondpass.cli.console import check_usage, fail, info, on_terminal, warn, write_text
 from secondpass.cli.options import (
     AsJson,
     Batch,
@@ -53,8 +53,8 @@ def pack(
     tokenizer: Annotated[
         Path | None,
         typer.Option(
-            help="File `tokenizer.json` of a model, to count tokens. Default: an estimate that is "
-            "rarely too low."
+            help="File `tokenizer.json` of a model, to count tokens. Default: an estimate, about "
+            "1.5 times the number for English text."
         ),
     ] = None,
     by_document: Annotated[
@@ -113,7 +113,7 @@ def pack(
                     order="document" if by_document else "best",
                     neighbours=neighbours,
                 )
-                write(f"{packed.text}\n" if as_text else to_json(_record(item, packed)) + "\n")
+                write_text((packed.text if as_text else to_json(_record(item, packed))) + "\n")
                 if as_text and not packed.text and "tokens" in packed.left_out:
                     warn(_nothing_fits(ranking, packed, tokens, count))
                 if as_text and not quiet:

@@ -81,8 +81,11 @@ def rerank(
     timings: Timings = False,
     explain: Explain = None,
     tag: Annotated[
-        str, typer.Option(help="Name of the run: the last field of each line of TREC output.")
-    ] = "secondpass",
+        str | None,
+        typer.Option(
+            help="Name of the run: the last field of each line of TREC output. Default: secondpass."
+        ),
+    ] = None,
     batch: Batch = None,
     strict: Annotated[
         bool,
@@ -129,6 +132,8 @@ def rerank(
     )
     to_terminal = output is None and on_terminal(sys.stdout)
     form = chosen_format(form, Format.jsonl, as_json=json_lines, to_terminal=to_terminal)
+    check_usage({"--tag: needs --format trec": tag is not None and form is not Format.trec})
+    tag = "secondpass" if tag is None else tag
     # A pipe or a device can neither be continued nor overwritten.
     resumable = output if output and (not output.exists() or output.is_file()) else None
     if resumable is not None:
@@ -180,7 +185,7 @@ def rerank(
         total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
     if candidates == 0 and (total == 0 or query is not None):
-        _say_empty(source, "candidate" if total else "query")
+        _say_empty(source, total)
     source.warn_of_lines(candidates, beyond_depth(sink.counts), configured, defaults)
     _print_summary(total, sink, time.monotonic() - started, quiet=quiet, strict=strict)
     report_unexplained(unexplained, [*some_ids], "no candidate has this id")
@@ -206,9 +211,10 @@ def _ranker(
     return rank
 
 
-def _say_empty(source: RerankInput, what: str) -> None:
-    """Fail if the file is empty; what writes into a pipe may have nothing to rank."""
-    (fail if source.is_file else warn)(f"{source.place}there is no {what} in the input")
+def _say_empty(source: RerankInput, total: int) -> None:
+    """Fail without a query; what searches for a query and writes into a pipe may find nothing."""
+    say = warn if total and not source.is_file else fail
+    say(f"{source.place}there is no {'candidate' if total else 'query'} in the input")
 
 
 def _print_summary(

@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 from secondpass.concurrency.admission import Claim
+from secondpass.concurrency.left_behind import AbandonedError
 from secondpass.concurrency.waiting import received
 
 Item: TypeAlias = tuple[int, Sequence[int], Any]
@@ -57,6 +58,11 @@ class BatchedCall:
     def latest(self, rank: int) -> float:  # noqa: ARG002
         """When the pair of this rank has to be scored, as a value of ``time.monotonic()``."""
         return math.inf
+
+    def stop(self) -> None:
+        """Fail, because nobody waits for its scores: its pairs are not begun any more."""
+        self.error = AbandonedError()
+        self.wake()
 
     def wait(self) -> None:
         """Wait until it is woken."""

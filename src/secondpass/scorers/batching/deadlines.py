@@ -108,6 +108,7 @@ class Deadlines:
                 self.drop(calls)
                 fail(calls, error)
                 return []
+        self.admission.served()
         for entry in batch:
             self._begin(entry, now)
         return batch
@@ -135,7 +136,7 @@ class Deadlines:
 
         Cores fill batches of their own, so that longer pairs beyond do not delay them.
         """
-        key = self.admission.key(now)
+        key = self.admission.order(now).key
         heap: list[_Next] = []
         for call in calls:
             pairs = iter(self._waiting[call].values())

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from secondpass.concurrency.admission import Admission, Claim
+from secondpass.concurrency.left_behind import RUNNING
 from secondpass.concurrency.locks import fork_lock
 from secondpass.concurrency.workers import Worker
 from secondpass.errors import OverloadedError
@@ -105,6 +106,7 @@ class JoinedBatches:
         call = BatchedCall()
         try:
             self._calls.add(call)
+            self._stop_when_abandoned(call)
             for batch in batches:
                 if any(pair.length for _, _, pair in batch):
                     self._add(call, Part(call, batch, range(len(batch))))
@@ -138,6 +140,7 @@ class JoinedBatches:
         rank = 0
         try:
             self._calls.add(call)
+            self._stop_when_abandoned(call)
             claim.reference = weakref.ref(call)
             with self._lock:
                 if not self.admission.enter(claim, pairs, time.monotonic()):
@@ -160,6 +163,11 @@ class JoinedBatches:
         finally:
             self._leave(call)
             self.admission.leave(claim)
+
+    def _stop_when_abandoned(self, call: BatchedCall) -> None:
+        if (running := RUNNING.get()) is not None:
+            stop = weakref.WeakMethod(call.stop)
+            running.stop_with(lambda: (method := stop()) and method())
 
     def _leave(self, call: BatchedCall) -> None:
         # Without the lock: garbage collection may end a call while the same thread holds it.

@@ -133,14 +133,14 @@ class Encoder(ABC):
         self.budget = _BUDGETS[self.backend]
         self._precision: Precision = precision
         self._max_tokens = max_tokens
-        # Models with other settings, such as that of an index, read with the same weights.
-        settings = self.backend, is_reduced(self.backend, precision), self.threads
-        self._lazy = shared((self.sha256, *settings))
-        self._lazy.retry(self._open)
         try:
             self._read_vocabulary()
         except ImportError as error:
             raise MissingExtraError(self.extra, self.needed_for) from error
+        # Models with other settings, such as that of an index, read with the same weights.
+        settings = self.backend, is_reduced(self.backend, precision), self.threads
+        self._lazy = shared((self.sha256, *settings))
+        self._lazy.retry(self._open)
 
     @classmethod
     def check_installed(cls, backend: Choice = "auto") -> None:
@@ -171,7 +171,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def _read_vocabulary(self) -> None:
-        """Make what :meth:`shortened` and :meth:`tokens` need."""
+        """Make what :meth:`shortened`, :meth:`tokens` and :meth:`_inputs` need."""
 
     @abstractmethod
     def _graph(self) -> bytes:
@@ -190,9 +190,14 @@ class Encoder(ABC):
         return runtime
 
     def _open(self) -> Runtime:
-        return open_runtime(
+        import numpy as np
+
+        runtime = open_runtime(
             self._graph(), self.backend, precision=self._precision, threads=self.threads
         )
+        ids = np.zeros((1, 2), dtype=np.int64)
+        runtime.run(self._inputs(ids, np.ones_like(ids)))  # what a first inference sets up
+        return runtime
 
     @property
     def precision(self) -> str:

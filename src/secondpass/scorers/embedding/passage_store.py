@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 LAYOUT = Layout(
     name="passage store",
     application=0x73707073,
-    version=1,
+    version=2,
     schema=(
-        "CREATE TABLE passages (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)",
+        "CREATE TABLE passages (key BLOB PRIMARY KEY, used INTEGER NOT NULL, "
+        "checksum INTEGER NOT NULL, value BLOB NOT NULL)",
         "CREATE INDEX passages_by_use ON passages (used)",
     ),
     table="passages",
-    columns="key, used, record",
     dated=False,
-    are_valid=lambda _records: True,  # each record has its own checksum
     first_wins=True,
     read_only=True,
 )
@@ -71,7 +70,7 @@ class PassageStore:
         self.max_mb = max_mb
         self.readers = readers
 
-    def open(self) -> Store[bytes]:
+    def open(self) -> Store:
         """The file, which is opened at its first use."""
         return Store(
             self._absolute,
@@ -137,15 +136,7 @@ class KnownPassages:
             stored = self._file.get_many(missing)
             self._memory.put_many(stored)
             found = [stored.get(key, data) for key, data in zip(keys, found, strict=True)]
-        records = [None if data is None else unpack(data) for data in found]
-        damaged = [
-            key
-            for key, data, record in zip(keys, found, records, strict=True)
-            if data is not None and record is None
-        ]
-        if damaged:
-            self._delete(damaged)  # so that the new record is written
-        return records
+        return [None if data is None else unpack(data) for data in found]
 
     def put_many(self, records: Mapping[str, bytes]) -> dict[str, bytes]:
         """Keep the records of texts; the first one of a text stays.

@@ -146,7 +146,7 @@ class EmbeddedPairs:
         if missing:
             new = {key: packing.pack(text, key) for key, text in self._encoded(missing).items()}
             kept = known.put_many(new)
-            records.update((key, packing.Record.of(data)) for key, data in kept.items())
+            records.update((key, packing.unpack(data)) for key, data in kept.items())
         return records
 
     def _query(self, query: str) -> Text:
@@ -325,6 +325,11 @@ class EmbeddingScorer:
             for request, passage, result in batch:
                 found[request][passage] = result
         return [[matches[index] for index in sorted(matches)] for matches in found]
+
+    @property
+    def token_limit(self) -> int | None:
+        """The limit that the settings set; None is the model's own."""
+        return self.max_length if self.max_length < MAX_TOKENS else None
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""

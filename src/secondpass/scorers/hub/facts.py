@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from secondpass.errors import ModelLoadError, with_article
-from secondpass.scorers.hub.find import Find, find_files
+from secondpass.scorers.hub.find import Find, check_inside, find_files
 from secondpass.scorers.hub.model import HubModel
 
 
@@ -69,6 +68,8 @@ def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:
     """
     find = find_files(source, offline=offline)
     facts = facts_of(source.name, find)
+    if source.is_local:  # of the hub, loaders ask it for each file
+        _check_shards(source.name, facts, find)
     if facts is not None and facts.config:
         return facts
     adapter = _read(find, "adapter_config.json")
@@ -77,6 +78,19 @@ def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:
     if facts is None:
         facts = ModelFacts(_last_part(source.name), {}, {}, None, (), find)
     return _with_base(source, facts, adapter, offline=offline)
+
+
+_INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+def _check_shards(name: str, facts: ModelFacts | None, find: Find) -> None:
+    """Check the paths of the files over which weights are spread, which transformers opens."""
+    modules = (facts.modules if facts is not None else None) or ()
+    for folder in dict.fromkeys(("", *(str(module.get("path") or "") for module in modules))):
+        for index in _INDICES:
+            content = _read(find, f"{folder}/{index}" if folder else index) or {}
+            for file in content.get("weight_map", {}).values():
+                check_inside(name, f"{folder}/{file}" if folder else file)
 
 
 _CLASSES = {"SEQ_CLS": "ForSequenceClassification", "FEATURE_EXTRACTION": "Model"}
@@ -138,10 +152,13 @@ def facts_of(name: str, find: Find) -> ModelFacts | None:
     types: list[str] = []
     for module in modules or ():
         kind, folder = str(module.get("type", "")), str(module.get("path", ""))
+        check_inside(name, folder)
         types.append(kind)
         if kind.endswith((".Router", ".Asym")):
             router = read("router_config.json", folder) or read("config.json", folder) or {}
-            types.extend(map(str, (router.get("types") or {}).values()))
+            for part, kind in (router.get("types") or {}).items():
+                check_inside(name, part)
+                types.append(str(kind))
     if config is None and modules:
         config = read("config.json", str(modules[0].get("path", "")))
     return ModelFacts(_last_part(name), config or {}, own or {}, modules, types, find)
@@ -155,9 +172,12 @@ def _last_part(name: str) -> str:
 
 
 def _read(find: Find, name: str) -> Any:
-    path = None
-    with suppress(Exception):  # of the hub; the loader reports it
+    try:
         path = find(name)
+    except ModelLoadError:
+        raise
+    except Exception:  # of the hub; the loader reports it
+        return None
     if path is None:
         return None
     try:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ConfigurationError, ModelLoadError, Problem, causes
+from secondpass.errors import (
+    ConfigurationError,
+    ModelLoadError,
+    Problem,
+    SecondPassError,
+    causes,
+)
 from secondpass.services.network import client_problem
 from secondpass.settings import first_set, variables
 
@@ -156,6 +163,16 @@ class HubModel:
             "token": self.token,
             **copies,
         }
+
+    @contextmanager
+    def loading(self, offline: bool) -> Iterator[None]:
+        """Whatever is wrong with the model's files in this block is a ModelLoadError."""
+        try:
+            yield
+        except SecondPassError:
+            raise
+        except Exception as error:
+            raise self.load_error(error, offline) from error
 
     def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
         """The error to raise instead of a loader's; it contains no token."""

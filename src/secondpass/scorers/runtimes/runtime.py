@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from weakref import WeakSet
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.locks import fork_lock
@@ -155,8 +155,9 @@ class _OpenVino:
     def __init__(self, model: Path | bytes, precision: Precision, threads: int) -> None:
         openvino = import_openvino()
         reduced = is_reduced(self.backend, precision)
+        weakref.finalize(self, _threads.left_idle).atexit = False  # also if it cannot be compiled
         settings: dict[str, Any] = {
-            "NUM_STREAMS": threads,
+            "NUM_STREAMS": 0 if _threads.lost else threads,
             "INFERENCE_NUM_THREADS": threads,
             "INFERENCE_PRECISION_HINT": "bf16" if reduced else "f32",
             "ENABLE_CPU_PINNING": False,  # the cores may be shared with other processes
@@ -247,20 +248,65 @@ def openvino_core() -> Any:
     with _cores_lock:
         core = _cores.get(os.getpid())
         if core is None:
-            core = _cores[os.getpid()] = import_openvino().Core()
+            openvino = import_openvino()
+            _make_tables(openvino)
+            core = _cores[os.getpid()] = openvino.Core()
+            if _threads.lost:  # it would wait for their end when it is destroyed
+                _keep(core)
         return core
 
 
-_open: WeakSet[Runtime] = WeakSet()
+def _make_tables(openvino: Any) -> None:
+    """Let OpenVINO make its tables of types while no other thread needs them.
+
+    Its binding to Python makes each on first use, as a static variable of C++, and releases the
+    interpreter meanwhile. Another thread that then needs the same table waits for it and keeps the
+    interpreter, for which the first one waits, for ever.
+    """
+    import numpy as np
+
+    tensor = openvino.Tensor(np.zeros(1, dtype=np.int64), shared_memory=True)
+    tensor.element_type.to_dtype()
+    _ = tensor.data
 
 
-def _keep_parent_runtimes() -> None:
-    """Never destroy the parent's runtimes in a child: they would wait for threads of the parent."""
+_open: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+class _StreamThreads:
+    """Whether OpenVINO has threads here that do not exist.
+
+    It keeps the threads of a closed model for the next one. In a child that was forked then, these
+    are gone, and compiling a model would wait for them for ever. There models have no threads of
+    OpenVINO: they run in those of their callers, one batch at a time.
+    """
+
+    def __init__(self) -> None:
+        self.idle = self.lost = False
+
+    def left_idle(self) -> None:
+        self.idle = True
+
+    def after_fork(self) -> None:
+        self.lost = self.idle
+
+
+_threads = _StreamThreads()
+
+
+def _after_fork() -> None:
+    """Never destroy what the parent has loaded: it would wait for threads of the parent."""
+    _threads.after_fork()
+    for one in (*_open, *_cores.values()):
+        _keep(one)
+
+
+def _keep(value: object) -> None:
+    """Let an object live until the process has ended."""
     import ctypes
 
-    for runtime in list(_open):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(runtime))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_parent_runtimes)
+    os.register_at_fork(after_in_child=_after_fork)

@@ -26,7 +26,7 @@ from secondpass.scorers.torch.checkpoints import (
     set_padding,
 )
 from secondpass.scorers.torch.runner import TorchRunner
-from secondpass.scorers.torch.texts import CUTS, as_characters, cut_pair, knows
+from secondpass.scorers.torch.texts import CUTS, as_characters, as_messages, cut_pair, knows
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -115,6 +115,11 @@ class TorchModel(TorchRunner):
         self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         # Such a model is given every pair by its chat template.
         self._is_chat = "message" in getattr(encoder[0], "modality_config", ())
+        if not self._is_chat and "message" in getattr(encoder, "modalities", ()):
+            raise ModelLoadError(
+                f"the model {source.name!r} has a {type(encoder[0]).__name__} of modules with chat "
+                "templates, which may take a text for the address of a picture"
+            )
         self._passage_last = not self._is_chat or _holds_passage_last(encoder)
         name = prompt_name or encoder.default_prompt_name
         self._default_prompt: str | None = encoder.prompts.get(name) if name else None
@@ -231,7 +236,9 @@ class TorchModel(TorchRunner):
         self, texts: Sequence[tuple[str, str]], prompt: str | None, **settings: Any
     ) -> dict[str, Any]:
         """The inputs of the model, by its own rules: template, prompt and truncation."""
-        pairs = [(str(query), str(passage)) for query, passage in texts]
+        pairs: list[Any] = [(str(query), str(passage)) for query, passage in texts]
+        if self._is_chat:
+            pairs = [as_messages(self.encoder, query, passage) for query, passage in pairs]
         features: dict[str, Any] = self.encoder.preprocess(pairs, prompt=prompt, **settings)
         return features
 

@@ -63,12 +63,8 @@ class TorchRunner:
 
     def load(self, construct: Callable[[], T]) -> T:
         """Load the model in the thread; all errors are a ModelLoadError."""
-        try:
+        with self._source.loading(self._offline):
             return self._thread.run(construct)
-        except ModelLoadError:
-            raise
-        except Exception as error:
-            raise self._source.load_error(error, self._offline) from error
 
     def loaded(self, model: Any, device: Any) -> None:
         """Set what depends on the loaded model."""

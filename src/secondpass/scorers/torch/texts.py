@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from secondpass.questions import affixes, cut, sliced
@@ -84,6 +85,29 @@ def as_characters(tokenizer: Any, control: ControlTokens, text: str) -> str:
         return encoded["input_ids"], encoded["offset_mapping"]
 
     return control.read(text, encode)[0]
+
+
+def as_messages(encoder: Any, query: str, passage: str) -> list[Any]:
+    """A pair for the chat template of a cross-encoder, marked as texts.
+
+    Of a plain string, sentence-transformers opens or fetches what looks like the path or the
+    address of a picture.
+    """
+    to_message = encoder[0].input_formatter.to_message
+    texts = {"query": query, "document": passage}
+    return [
+        message for role, text in texts.items() for message in to_message({"text": text}, role=role)
+    ]
+
+
+def as_inputs(encoder: Any, texts: Sequence[str]) -> list[Any]:
+    """Texts for an encoder of sentence-transformers, marked as such unless it reads only texts.
+
+    As for :func:`as_messages`, a plain string may be taken for a picture.
+    """
+    if getattr(encoder, "modalities", ["text"]) == ["text"]:
+        return [*texts]
+    return [{"text": text} for text in texts]
 
 
 def _encoded(tokenizer: Any, text: str, **settings: Any) -> Any:

@@ -24,7 +24,14 @@ from secondpass.scorers.torch.checkpoints import (
 )
 from secondpass.scorers.torch.runner import TorchRunner
 from secondpass.scorers.torch.static import set_vectors, static_files
-from secondpass.scorers.torch.texts import CUTS, as_characters, count_tokens, knows, shortened
+from secondpass.scorers.torch.texts import (
+    CUTS,
+    as_characters,
+    as_inputs,
+    count_tokens,
+    knows,
+    shortened,
+)
 from secondpass.storage.digests import file_digest, text_digest
 from secondpass.storage.lru import LRU
 from secondpass.types import ScoreKind
@@ -190,7 +197,8 @@ class VectorModel(TorchRunner):
             room = self._room(kind)
             fitted = [self._fitted(kind, text, room) for text in missing.values()]
             encode: Callable[..., Sequence[Tensor]] = getattr(self.encoder, f"encode_{kind}")
-            vectors = encode(fitted, batch_size=self.batch_size, **self._form)
+            inputs = as_inputs(self.encoder, fitted)
+            vectors = encode(inputs, batch_size=self.batch_size, **self._form)
             new = dict(zip(missing, vectors, strict=True))
             known.update(new)
             self._kept[kind].put_many(new.items())

@@ -179,7 +179,7 @@ class SecondPassRanker:
             and the `spans` of it that are there.
         :param token_counter:
             A function that returns the number of tokens of a text, or a list of them. `None`
-            takes an estimate that is rarely too low.
+            takes an estimate, which is about 1.5 times the number for English text.
         :param meta_prefix:
             Prefix of each metadata key that is added.
         :param raise_on_failure:
