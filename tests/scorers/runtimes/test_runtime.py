@@ -191,6 +191,6 @@ for thread in threads:
 
 @pytest.mark.parametrize("processes", [3, pytest.param(40, marks=pytest.mark.long)])
 def test_several_threads_infer_for_the_first_time_at_once(path, processes):
-    """A freeze ends only by SIGKILL; a third of the processes froze when the tables were absent."""
+    """A freeze ends only by SIGKILL. Before, between a third and four fifths of them froze."""
     for _ in range(processes):
         subprocess.run([sys.executable, "-c", FIRST_AT_ONCE, str(path)], timeout=60, check=True)
