@@ -136,7 +136,7 @@ settings: Variables changed configurable counted describe from_mapping suggestio
 settings.arguments: explained
 settings.environment: fill read
 settings.keys: literal_keys may_name_key with_hidden_keys
-settings.loading: has_store read states_depth
+settings.loading: has_store over_preset read states_depth
 settings.messages: ALIKE did_you_mean most_similar reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write

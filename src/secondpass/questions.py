@@ -163,7 +163,9 @@ class Scorer(Protocol):
         score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
             lists; ``rerank_many`` calls it to form batches across queries.
         pointwise: whether the score of a document does not depend on the others; default True. If a
-            deadline is set, pointwise scorers score a part of the documents at a time.
+            deadline is set, pointwise scorers score a part of the documents at a time. A scorer
+            that sets it to True, or has a ``batch_size``, also does so without a deadline when an
+            event loop calls it, so that it ends soon after its caller has left.
         score_batches(requests, deadline): a generator of those parts. After each, it yields a list
             of ``(index of the request, index of the document, score)``, and it ends before
             ``deadline``, a value of :func:`time.monotonic` or None. A late one is closed after the

@@ -19,6 +19,7 @@ class Own:
     """Takes 10 ms a text."""
 
     model_name = "own"
+    pointwise = True
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -134,3 +135,35 @@ def test_a_call_in_parts_is_one_call_that_returns_all_scores(make):
     rankings = asyncio.run(reranker.arerank_many(requests))
     assert [ranking.report.depth_done for ranking in rankings] == [50, 3, 20]
     assert [ranking.report.usage.calls for ranking in rankings] == [1, 1, 1]
+
+
+class Relative:
+    """Scores that depend on the list: it says nothing, so a call without a deadline is whole."""
+
+    model_name = "relative"
+
+    def __init__(self):
+        self.calls = []
+
+    def score_pairs(self, query, documents):
+        self.calls.append(len(documents))
+        return [len(document) / max(map(len, documents)) for document in documents]
+
+
+def test_a_scorer_that_says_nothing_of_itself_is_called_once_without_a_deadline():
+    texts = ["x" * (1 + 37 * number % 100) for number in range(100)]
+    reranker = Reranker(Relative())
+    ranking = asyncio.run(reranker.arerank("q", texts))
+    assert ranking.order == reranker.rerank("q", texts).order
+    assert reranker.method.scorer.calls == [100, 100]
+
+
+def test_parts_grow_unless_a_batch_size_limits_them():
+    scorer = Relative()
+    scorer.pointwise = True
+    asyncio.run(Reranker(scorer, depth=None).arerank("q", TEXTS * 3))
+    assert scorer.calls == [32, 64, 128, 76]
+    scorer.calls.clear()
+    scorer.batch_size = 40
+    asyncio.run(Reranker(scorer).arerank("q", TEXTS))
+    assert scorer.calls == [40, 40, 20]

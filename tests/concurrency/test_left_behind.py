@@ -8,7 +8,7 @@ import pytest
 
 from rotation import rotated
 from secondpass.concurrency import left_behind
-from secondpass.concurrency.left_behind import GuardedCall
+from secondpass.concurrency.left_behind import Abandonable, GuardedCall
 
 SCRIPT = """
 import asyncio, atexit, sys, threading, time
@@ -103,3 +103,10 @@ def test_exit_function_is_registered_once_per_import(monkeypatch):
     GuardedCall(int)()
     GuardedCall(int)()
     assert registered == [left_behind._wait_at_exit] * 2
+
+
+def test_a_call_that_has_ended_is_not_abandoned():
+    call = Abandonable(lambda: 1)
+    assert call() == 1
+    call.abandon()
+    assert not call.is_abandoned

@@ -240,3 +240,21 @@ def test_a_fit_is_compared_with_the_values_of_variables(monkeypatch):
         reranker = Reranker.from_config({"method": method, "render": render})
         parts.append(identity(reranker.method, None, 1, reranker.render, None))
     assert parts[0] == parts[1]
+
+
+NAMED = {"method": {"env": "M"}}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"method": {"type": "cascade", "stages": ["lexical", NAMED]}},
+        {"method": "lexical", "fallback": [NAMED]},
+    ],
+    ids=["a stage", "a fallback"],
+)
+def test_a_variable_in_place_of_a_method_is_written_by_name(monkeypatch, config):
+    monkeypatch.setenv("M", "lexical")
+    written = Reranker.from_config(config).to_config()
+    assert '{"env": "M"}' in json.dumps(written)
+    assert Reranker.from_config(written).to_config() == written

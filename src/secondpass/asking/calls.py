@@ -34,6 +34,9 @@ from secondpass.ranking.scoring import member, to_list
 
 Scored: TypeAlias = list[list[Any]] | MethodError
 
+_PART_SECONDS = 1.0
+"""So long a scorer may go on, at the end of a part, once nobody waits for it."""
+
 
 def score(call: CallScorer, *, in_task: bool = False) -> Scored:
     """Return the scores of each request, or the scorer's exception.
@@ -72,24 +75,38 @@ def _counting_loads(call: ScorerCall) -> contextvars.Context:
 def _scores(call: CallScorer) -> list[list[Any]]:
     running = RUNNING.get()
     timed = any(ledger.timed for ledger in call.ledgers)
-    if running is None or timed or call.at_most is None or joins_calls(call.scorer):
+    if running is None or timed or not _may_be_divided(call):
         return _scores_of(call, call.requests)
     # In parts, because its caller may leave: then the next one is not begun.
-    turns = turns_of(call.scorer)
+    turns, most = turns_of(call.scorer), call.at_most or 1
+    has_batches = member(call.scorer, "batch_size", None) is not None
     scores: list[list[Any]] = [[] for _ in call.requests]
     left = [(number, *request) for number, request in enumerate(call.requests)]
     while left:
         if running.is_abandoned:
             raise AbandonedError
-        most = max(call.at_most, turns.admission.most_together(math.inf))
         part, left = _divided(left, most)
         began = time.monotonic()
         texts = sum(len(documents) for _, _, documents in part)
         found = _scores_of(call, [(query, documents) for _, query, documents in part])
-        turns.learn(texts, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        turns.learn(texts, seconds)
+        if seconds < _PART_SECONDS and not has_batches:
+            most *= 2
         for (number, _, _), values in zip(part, found, strict=True):
             scores[number] += values
     return scores
+
+
+def _may_be_divided(call: CallScorer) -> bool:
+    """Whether a scorer says itself that it scores each text alone.
+
+    Where it says nothing, a call without a deadline is one call: its scores may depend on the list.
+    """
+    if call.at_most is None or joins_calls(call.scorer):
+        return False
+    is_pointwise = member(call.scorer, "pointwise", None) is True
+    return is_pointwise or member(call.scorer, "batch_size", None) is not None
 
 
 _Numbered: TypeAlias = list[tuple[int, str, list[str]]]
@@ -154,7 +171,8 @@ def collect(
         except BaseException as error:
             if not in_task:
                 reraise_exit(error)
-            collected.end(running.ended(_to_method_error(error, call.ledgers)))
+            if not isinstance(error, AbandonedError):  # its caller has said why it left
+                collected.end(running.ended(_to_method_error(error, call.ledgers)))
 
 
 def _collect(

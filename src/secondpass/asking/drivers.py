@@ -87,8 +87,9 @@ _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
 
-_PATIENCE = 1.0
-"""Seconds that a call without a deadline waits for abandoned ones to end: a part of their texts."""
+_PATIENCE = 10.0
+"""Seconds that a call without a deadline waits for abandoned ones to end."""
+_LOOK_AGAIN = 0.05
 
 _SCORER_GATES = LoopGates(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
@@ -460,9 +461,10 @@ class _CallInLoop:
             if (late := self._turn.late()) is not None:
                 raise late
             check_abandoned(scorer, _most_abandoned(scorer))
+            self._started = True  # first, because the caller may leave in another thread
             if self._left:
+                self._running.end()
                 return
-            self._started = True
             start(partial(self._run, self._running))
         except MethodError as error:
             outcome = error.with_traceback(None)
@@ -629,7 +631,7 @@ async def _acall_until_deadline(
             except AbandonedCallsError:
                 if time.monotonic() >= until:
                     raise
-            await asyncio.sleep(_PATIENCE / 20)
+            await asyncio.sleep(_LOOK_AGAIN)
 
     async def in_slot() -> T:
         async with _gates_of(call.scorer, claim).in_this_loop().taken():

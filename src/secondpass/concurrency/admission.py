@@ -215,7 +215,11 @@ class Admission:
 
     def _in_one_call(self, seconds: float) -> float:
         """How many pairs a call may have if so long is left; below 0 if its constant is longer."""
-        return self.cost.pairs(_CALL_TIME_SHARE * min(seconds, MOST_LEFT))
+        pairs = self.cost.pairs(_CALL_TIME_SHARE * min(seconds, MOST_LEFT))
+        if self.in_calls and not self.cost.has_line:  # a longer call tells what the constant is
+            longer = min(2 * self.cost.length, self.cost.pairs(_CALL_TIME_SHARE * seconds))
+            return max(pairs, longer)
+        return pairs
 
     def is_late(self, claim: Claim, rank: int, pairs: int, now: float) -> bool:
         """Whether the time of a claim does not suffice for a call of its pairs from this rank on.

@@ -35,11 +35,13 @@ class Cost:
         mean: seconds of a call, on average.
         together: number of calls that ran when one began, with it, on average. A scorer may let
             calls wait for each other, so more of them may take as many times as long.
+        has_line: whether calls had different lengths, so that their constant is known.
     """
 
     def __init__(self, firsts: int, *, has_constant: bool = True) -> None:
         self.constant = self.rate = self.mean = 0.0
         self.together = 1.0
+        self.has_line = False
         self._firsts = firsts
         self._has_constant = has_constant
         self._worth = 0.0  # of the constant, in pairs
@@ -49,6 +51,11 @@ class Cost:
     def _forget(self) -> None:
         self._calls = self._pairs = self._seconds = self._together = 0.0
         self._sums: tuple[float, ...] = (0.0,) * 6
+
+    @property
+    def length(self) -> float:
+        """Pairs of a call, on average."""
+        return self._pairs / self._calls if self._calls else 0.0
 
     @property
     def is_known(self) -> bool:
@@ -138,7 +145,8 @@ class Cost:
         # The means of pairs (x), seconds (y), and their products.
         x, y, xx, xy, yy = (value / weight for value in self._sums[1:])
         variance, covariance = xx - x * x, xy - x * y
-        if variance < _EQUAL * xx:
+        self.has_line = variance >= _EQUAL * xx
+        if not self.has_line:
             return
         rate = covariance / variance
         share = min(1.0, max(0.0, 1 - rate * x / y))  # of the constant in the mean

@@ -92,6 +92,8 @@ class Abandonable(Generic[T]):
 
     def abandon(self) -> None:
         """Count the call as abandoned until it ends; no effect if it has ended."""
+        if self._done:
+            return
         self.is_abandoned = True
         _abandoned.add(self)
         self._stop()

@@ -100,7 +100,8 @@ def pack(
     present = {source.position for source in sources}
     packed = {item.position: item for block in blocks for item in block.items.values()}
     left_out["repeated"] += [item for at, item in packed.items() if at not in present]
-    dropped = {item.position: item for item in packer.dropped if item.position not in packed}
+    known = {*packed, *(item.position for left in left_out.values() for item in left)}
+    dropped = {item.position: item for item in packer.dropped if item.position not in known}
     left_out["tokens"] += dropped.values()
     positions_left_out: dict[str, tuple[int, ...]] = {}
     for reason, left in left_out.items():

@@ -118,7 +118,10 @@ def beside(cls: type, value: object) -> Any:
 def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
     """Return the mapping that :func:`beside` converts to ``instance``."""
     own = registry.dump_settings(instance, where)
-    return {**own.pop("method"), **own}
+    method = own.pop("method")
+    if not isinstance(method, Mapping):  # the name of a variable, which stands for a whole method
+        return {"method": method, **own}
+    return {**method, **own}
 
 
 STAGE = Nested(lambda value: beside(Stage, value), lambda: definition("stage"))

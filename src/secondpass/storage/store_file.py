@@ -53,6 +53,8 @@ _SIZE_FOR = 10.0
 _MAX_READERS = 8
 """Connections that read side by side. Each is opened when it is needed."""
 _MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
+_WHOLE = f"used >= 0 AND used < {_MAX_COUNTER}"
+"""Of rows whose ``used`` is not damaged: a text is larger than all numbers."""
 _MAX_VALUE = 10_000_000
 """Bytes of a value that is read, a hundred times those of the longest passage."""
 
@@ -183,11 +185,11 @@ class StoreFile:
             self._size = self._size_of(connection)
         if not rows or self._size <= self._max_bytes / 2:  # nothing is deleted soon
             return rows, 0.0
-        query = f"SELECT (SELECT min(used) FROM {table}), (SELECT max(used) FROM {table})"
-        [(oldest, newest)] = connection.execute(query)
+        ends = (f"(SELECT {end}(used) FROM {table} WHERE {_WHOLE})" for end in ("min", "max"))
+        [(oldest, newest)] = connection.execute(f"SELECT {', '.join(ends)}")
         if oldest is None:  # another process has deleted all of them
             return rows, 0.0
-        return rows, (_counter(oldest) + _counter(newest)) / 2
+        return rows, (oldest + newest) / 2
 
     def _update(
         self,
@@ -200,8 +202,8 @@ class StoreFile:
         execute, execute_all = connection.execute, connection.executemany
         now = time.time()
         execute("BEGIN IMMEDIATE")
-        [(newest,)] = execute(f"SELECT coalesce(max(used), 0) FROM {table}")
-        used = count(_counter(newest) + 1)
+        [(newest,)] = execute(f"SELECT coalesce(max(used), 0) FROM {table} WHERE {_WHOLE}")
+        used = count(int(newest) + 1)
         again = [(next(used), key) for key in read_again]
         execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
         deleted = [*damaged, *(key for key, value in values.items() if value is None)]
@@ -396,10 +398,3 @@ def _bytes_in_use(connection: sqlite3.Connection) -> int:
     [(size,)] = connection.execute("PRAGMA page_size")
     used: int = (pages - free) * size
     return used
-
-
-def _counter(value: object) -> int:
-    """A value of ``used``: a whole number from 0, with room above it."""
-    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
-        raise sqlite3.DatabaseError("a number in it is damaged")
-    return value

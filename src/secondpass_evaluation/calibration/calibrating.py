@@ -16,7 +16,7 @@ from secondpass.ranking.methods import asks
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.settings import changed, counted, describe
 from secondpass.settings.arguments import explained
-from secondpass.settings.loading import read
+from secondpass.settings.loading import over_preset, read
 from secondpass.settings.registry import dump_settings
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept, threshold
@@ -194,8 +194,8 @@ def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
             return None, spec
         return {key: value for key, value in config.items() if key not in _FITTED}, spec
     config, _ = read(spec)
-    # Loading fails if fitted settings do not match the others.
-    config = {key: value for key, value in config.items() if key not in _FITTED}
+    # Those of a preset, too. Loading fails if fitted settings do not match the others.
+    config = {key: value for key, value in over_preset(config).items() if key not in _FITTED}
     return config, Reranker.from_config(config)
 
 

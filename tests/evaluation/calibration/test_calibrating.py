@@ -14,6 +14,7 @@ from secondpass.questions import ListScores
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite
+from secondpass_evaluation.calibration import calibrating
 from topic_suites import SUITE as TOPICS
 from topic_suites import ByGrade
 
@@ -219,3 +220,11 @@ def test_a_configuration_that_was_tuned_is_warned_of(tmp_path):
     assert "tuned.yaml was chosen by tuning" in str(calibrate(path, SUITE))
     path.write_text("method: lexical\n")
     assert "chosen by tuning" not in str(calibrate(path, SUITE))
+
+
+def test_the_threshold_of_a_preset_is_not_kept(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("preset: blended_scores\ndepth: 5\n")
+    for spec in ("blended_scores", str(path)):
+        config, reranker = calibrating._load(spec)
+        assert ("floor" in config, reranker.floor) == (False, None)

@@ -271,6 +271,8 @@ def test_others_are_answered_soon_after_many_clients_have_left(serving):
     scored = []
 
     class Slow:
+        pointwise = True
+
         def score_pairs(self, query, documents):
             for document in documents:
                 time.sleep(0.02)
