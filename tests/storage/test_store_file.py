@@ -280,6 +280,21 @@ def test_a_damaged_row_is_not_found_and_is_replaced(path, change, kind):
         assert file.set_aside is None
 
 
+@pytest.mark.parametrize("kind", [KINDS["scores"], PASSAGES], ids=["scores", "passages"])
+@pytest.mark.parametrize("use", ["'x'", "x'00'", "-1", "0.5", "9223372036854775807"])
+def test_a_damaged_order_of_use_costs_no_other_row(path, kind, use):
+    kind.fill(path)
+    kind.change(path, f"UPDATE {{table}} SET used = {use} WHERE used = 2")
+    with kind.opened(path) as file:
+        file.get_many(KEYS)
+        file.put_many(kind.values(0, 1))
+        others = {**kind.values(0, 1), **kind.values(2, 1200)}
+        assert others.items() <= file.get_many(KEYS).items()
+        file.put_many(kind.values(1, 2))
+        assert file.get_many(KEYS) == kind.values(0, 1200)
+        assert file.set_aside is None
+
+
 @pytest.mark.parametrize("kind", [*KINDS.values(), PASSAGES], ids=[*KINDS, "passages"])
 @pytest.mark.parametrize("use", ["'x'", "x'00'", "-1", "0.5", "9223372036854775807"])
 def test_a_damaged_order_of_use_costs_no_row(path, kind, use):
