@@ -180,8 +180,8 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
     assert found == [scores[text] for text in texts]
 
 
-NOT_OF_RERANKERS = {"bm25", "sentence-transformers"}
-"""A formula and a package; the others are names of the package rerankers."""
+NOT_OF_RERANKERS = {"bm25", "late_interaction", "sentence-transformers"}
+"""A formula, a former method and a package; the others are names of the package rerankers."""
 
 
 @pytest.mark.parametrize("name", sorted({*_ELSEWHERE} - NOT_OF_RERANKERS))
