@@ -33,7 +33,6 @@ LATEST = 10.0  # seconds within which a later ranking has to return
 LIMITS: dict[str, dict[str, float]] = {
     "none": {},
     "deadline": {"deadline": 5.0},
-    "target": {"target": 5.0},
 }
 
 

@@ -9,8 +9,8 @@ Requests arrive as a Poisson process at 0.5, 1, 2 and 4 times the capacity, what
 take. The scorers have a known cost, 1 ms a pair of sleep on two threads: `engine` is a model behind
 the engine of local models, `own` a scorer of one's own; `embedded` is the embedding model, whose
 capacity is measured first. Each list has 20 or 100 candidates with grades of relevance from 0 to 3,
-in an order that agrees with them in part. The deadline, or the target, is 6 times the time of one
-request alone, the median of nine. A request that waits for one of the 32 threads has less time.
+in an order that agrees with them in part. The deadline is 6 times the time of one request
+alone, the median of nine. A request that waits for one of the 32 threads has less time.
 
 Each cell prints: answers later than the limit, and the latest; pairs a second as a share of the
 capacity, from a twelfth of the time on; the share of answered requests with their first ten scored;
@@ -197,17 +197,17 @@ Send = Callable[[list[str], float], Awaitable[Outcome]]
 
 
 @contextlib.asynccontextmanager
-async def in_loop(reranker: Reranker, limit: str) -> Any:
+async def in_loop(reranker: Reranker) -> Any:
     async def send(texts: list[str], seconds: float) -> Outcome:
         began = time.perf_counter()
-        ranking = await reranker.arerank("q", texts, **{limit: seconds})  # type: ignore[misc]
+        ranking = await reranker.arerank("q", texts, deadline=seconds)
         return outcome(ranking, time.perf_counter() - began)
 
     yield send
 
 
 @contextlib.asynccontextmanager
-async def in_threads(reranker: Reranker, limit: str) -> Any:
+async def in_threads(reranker: Reranker) -> Any:
     pool = ThreadPoolExecutor(32)
 
     async def send(texts: list[str], seconds: float) -> Outcome:
@@ -215,7 +215,7 @@ async def in_threads(reranker: Reranker, limit: str) -> Any:
 
         def work() -> Outcome:
             left = max(seconds - (time.perf_counter() - began), 0.001)
-            ranking = reranker.rerank("q", texts, **{limit: left})  # type: ignore[misc]
+            ranking = reranker.rerank("q", texts, deadline=left)
             return outcome(ranking, time.perf_counter() - began)
 
         return await asyncio.get_running_loop().run_in_executor(pool, work)
@@ -248,7 +248,7 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def through_server(reranker: Reranker, limit: str) -> Any:
+async def through_server(reranker: Reranker) -> Any:
     """A server in another process; the pairs of its answers are counted."""
     name = reranker.method.name
     scorer = name if name in {"engine", "own"} else "embedded"
@@ -261,7 +261,7 @@ async def through_server(reranker: Reranker, limit: str) -> Any:
     async def send(texts: list[str], seconds: float) -> Outcome:
         began = time.perf_counter()
         body = json.dumps({"model": "model", "query": "q", "documents": texts}).encode()
-        lines = f"Content-Type: application/json\r\nSecondpass-{limit}: {seconds}"
+        lines = f"Content-Type: application/json\r\nSecondpass-Deadline: {seconds}"
         headers, content = await client.post(body, lines)
         taken = time.perf_counter() - began
         if "results" not in content:
@@ -312,9 +312,7 @@ WAYS = {"asyncio": in_loop, "threads": in_threads, "serve": through_server}
 # ---------------------------------------------------------------------- a cell
 
 
-async def cell(
-    scorer: str, way: str, limit: str, count: int, load: float, seconds: float
-) -> dict[str, Any]:
+async def cell(scorer: str, way: str, count: int, load: float, seconds: float) -> dict[str, Any]:
     reranker, counted = reranker_of(scorer)
     draw = random.Random(count)
     length = 10 if scorer == "minilm" else 1
@@ -327,7 +325,7 @@ async def cell(
         capacity = LISTS * count / (time.perf_counter() - began)
         for ranking in rankings:
             check(ranking.report)
-    async with WAYS[way](reranker, limit) as send:
+    async with WAYS[way](reranker) as send:
         alone = [(await send(lists[number], 30.0)).seconds for number in range(10)][1:]
         allowed = ALONE * statistics.median(alone)
         rate = load * capacity / count
@@ -355,7 +353,6 @@ async def cell(
     return {
         "scorer": scorer,
         "way": way,
-        "limit": limit,
         "candidates": count,
         "load": load,
         "requests": len(outcomes),
@@ -378,7 +375,7 @@ async def cell(
     }
 
 
-COLUMNS = ("scorer", "way", "limit", "candidates", "load", "late", "latest", "p99_of_limit")
+COLUMNS = ("scorer", "way", "candidates", "load", "late", "latest", "p99_of_limit")
 COLUMNS += ("throughput", "first_ten", "full", "refused", "must_refuse", "depth", "ndcg")
 
 
@@ -389,15 +386,13 @@ def line(row: dict[str, Any]) -> str:
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    limits = ["deadline"] if options.old else options.limits.split(",")
     for scorer in options.scorers.split(","):
         for way in options.ways.split(","):
-            for limit in limits:
-                for count in map(int, options.candidates.split(",")):
-                    for load in map(float, options.loads.split(",")):
-                        row = asyncio.run(cell(scorer, way, limit, count, load, options.seconds))
-                        rows.append(row)
-                        print(line(row), file=sys.stderr if options.json else sys.stdout)
+            for count in map(int, options.candidates.split(",")):
+                for load in map(float, options.loads.split(",")):
+                    row = asyncio.run(cell(scorer, way, count, load, options.seconds))
+                    rows.append(row)
+                    print(line(row), file=sys.stderr if options.json else sys.stdout)
     return rows
 
 
@@ -406,7 +401,7 @@ def before(options: argparse.Namespace) -> list[dict[str, Any]]:
     folder = Path(options.before)
     names = ("seconds", "scorers", "ways", "loads", "candidates")
     arguments = [f"--{name}={getattr(options, name)}" for name in names]
-    command = [sys.executable, "-m", "benchmarks.load", "--json", "--old", *arguments]
+    command = [sys.executable, "-m", "benchmarks.load", "--json", *arguments]
     path = os.pathsep.join([str(folder / "src"), str(ROOT)])
     done = subprocess.run(
         command,
@@ -424,11 +419,12 @@ def draw_plot(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
     styles = {"before": "--", "after": "-"}
     with figure(path, 10, 4, 2) as axes:
         for when, measured in rows.items():
-            chosen = [row for row in measured if row["limit"] == "deadline"]
-            kinds = sorted({(row["scorer"], row["way"], row["candidates"]) for row in chosen})
+            kinds = sorted({(row["scorer"], row["way"], row["candidates"]) for row in measured})
             for number, kind in enumerate(kinds):
                 points = [
-                    row for row in chosen if (row["scorer"], row["way"], row["candidates"]) == kind
+                    row
+                    for row in measured
+                    if (row["scorer"], row["way"], row["candidates"]) == kind
                 ]
                 loads = [row["load"] for row in points]
                 style = {"color": COLOURS[number % len(COLOURS)], "linestyle": styles[when]}
@@ -487,7 +483,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--scorers", default="engine,own", help="engine, own, embedded, minilm")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--limits", default="deadline,target")
     parser.add_argument("--candidates", default="20,100")
     parser.add_argument("--loads", default=LOADS)
     parser.add_argument("--out", type=Path, default=BUILD, help="folder of load.json and load.svg")
@@ -495,7 +490,6 @@ def main() -> None:
     parser.add_argument("--llm", action="store_true")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--old", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve)

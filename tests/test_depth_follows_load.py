@@ -1,4 +1,4 @@
-"""Targets, deadlines and refusals of rankings that share a scorer; few, with real threads."""
+"""Deadlines and refusals of rankings that share a scorer; few, with real threads."""
 
 import asyncio
 import threading
@@ -73,44 +73,29 @@ def scored(ranking):
 @pytest.mark.parametrize("kind", [Own, Batches, Engine])
 def test_a_ranking_alone_is_scored_whole(kind):
     reranker = Reranker(kind())
-    for limit in ({"target": 30.0}, {"deadline": 30.0}, {"target": 9.0, "deadline": 8.0}, {}):
+    for limit in ({"deadline": 30.0}, {}):
         report = reranker.rerank("q", TEXTS, **limit).report
         assert (report.status, report.depth_asked, report.depth_done) == ("ok", 40, 40)
         assert 0 <= report.waiting_seconds <= report.seconds
         assert 0 < report.calling_seconds <= report.seconds
 
 
-@pytest.mark.parametrize("kind", [Own, Batches, Engine])
 @pytest.mark.parametrize("way", ["sync", "async"])
-def test_a_target_that_has_passed_leaves_min_depth(kind, way):
-    scorer = kind()
-    scorer.batch_size = 5
-    reranker = Reranker(scorer, limits={"target": 0.001, "min_depth": 5}, log_level="debug")
-    for _ in range(3):
-        ranking = rank(reranker, way, "q", TEXTS)
-        assert scored(ranking) >= set(range(5))
-        assert ranking.report.depth_done < 40
-        assert ranking.report.status == "partial"
-        assert codes(ranking) == {"deadline"}
-
-
-@pytest.mark.parametrize("way", ["sync", "async"])
-@pytest.mark.parametrize("limit", [{"target": 0.001, "min_depth": 5}, {"deadline": 0.03}])
-def test_only_calls_that_were_made_are_counted(limit, way):
+def test_only_calls_that_were_made_are_counted(way):
     scorer = Own()
     scorer.batch_size = 5
-    reranker = Reranker(scorer, limits=limit, log_level="debug")
+    reranker = Reranker(scorer, limits={"deadline": 0.03}, log_level="debug")
     usage = rank(reranker, way, "q", TEXTS).report.usage
     counts = [count for _, count in scorer.calls]
     assert (usage.calls, usage.pairs) == (len(counts), sum(counts))
 
 
 @pytest.mark.parametrize("kind", [Own, Engine])
-def test_many_at_once_have_their_first_scored_or_are_refused(kind):
+def test_many_at_once_are_scored_or_refused_and_keep_all(kind):
     reranker = Reranker(kind(), log_level="debug")
-    reranker.rerank("q", TEXTS, target=30.0)
+    reranker.rerank("q", TEXTS, deadline=30.0)
     with ThreadPoolExecutor(32) as pool:
-        work = [pool.submit(reranker.rerank, "q", TEXTS, target=0.1) for _ in range(64)]
+        work = [pool.submit(reranker.rerank, "q", TEXTS, deadline=1.0) for _ in range(64)]
         rankings = [future.result(SECONDS) for future in work]
     refused = [ranking for ranking in rankings if "overloaded" in codes(ranking)]
     assert len(refused) < 64
@@ -121,7 +106,7 @@ def test_many_at_once_have_their_first_scored_or_are_refused(kind):
             assert ranking.report.depth_done == 0
             assert [item.position for item in ranking] == list(range(40))
         else:
-            assert scored(ranking) >= set(range(10))
+            assert ranking.report.status in {"ok", "partial", "unchanged"}
 
 
 def test_a_ranking_without_time_is_refused_at_once():
@@ -131,7 +116,7 @@ def test_a_ranking_without_time_is_refused_at_once():
     admission = scorer.engine.admission
     admission.cost.learn(1_000_000, 1_000_000.0)  # a second each
     now = time.monotonic()
-    assert admission.enter(Claim(target=now + 9.0, asked=now), 10, now)
+    assert admission.enter(Claim(now + 9.0, now), 10, now)
     began = time.perf_counter()
     refused = reranker.rerank("q", TEXTS, deadline=9.5)
     assert time.perf_counter() - began < 5
@@ -163,15 +148,14 @@ def test_a_cancelled_ranking_leaves_its_turn():
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
-@pytest.mark.parametrize("limit", ["deadline", "target"])
-def test_a_call_has_as_many_texts_as_the_measured_time_allows(limit, way):
+def test_a_call_has_as_many_texts_as_the_measured_time_allows(way):
     scorer = Own()
-    reranker = Reranker(scorer, limits={limit: 30.0}, log_level="debug")
+    reranker = Reranker(scorer, limits={"deadline": 30.0}, log_level="debug")
     for _ in range(3):
         assert rank(reranker, way, "q", TEXTS).report.status == "ok"
     assert [count for _, count in scorer.calls] == [32, 8, 40, 40]
     scorer.batch_size = 15
-    rank(Reranker(scorer, limits={limit: 30.0}, log_level="debug"), way, "q", TEXTS)
+    rank(Reranker(scorer, limits={"deadline": 30.0}, log_level="debug"), way, "q", TEXTS)
     assert [count for _, count in scorer.calls[4:]] == [15, 15, 10]
 
 
@@ -211,21 +195,9 @@ def test_an_error_in_one_part_leaves_the_others():
             return super().score_pairs(query, documents)
 
     scorer = Failing()
-    ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, target=30.0)
+    ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, deadline=30.0)
     assert scored(ranking) == set(range(40)) - set(range(10, 20))
     assert turns_of(scorer)._running == []
-
-
-def test_known_scores_do_not_use_up_min_depth():
-    """The target has passed; of the first candidates, none has a known score, others do."""
-    scorer = Engine()
-    prepare = scorer.model.prepare
-    scorer.model.prepare = lambda query, passages: [
-        pair._replace(length=0) if passage in TEXTS[10:30] else pair
-        for passage, pair in zip(passages, prepare(query, passages), strict=True)
-    ]
-    ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, target=0.001)
-    assert scored(ranking) >= set(range(30))
 
 
 def test_a_scorer_that_calls_its_reranker_does_not_wait_for_itself():
@@ -233,7 +205,7 @@ def test_a_scorer_that_calls_its_reranker_does_not_wait_for_itself():
         def score_pairs(self, query, documents):
             if query == "outer":
                 inside.wait(SECONDS)  # all turns are taken
-                reranker.rerank("inner", documents, target=30.0)
+                reranker.rerank("inner", documents, deadline=30.0)
             return super().score_pairs(query, documents)
 
     inside = threading.Barrier(WIDTH)
@@ -241,7 +213,7 @@ def test_a_scorer_that_calls_its_reranker_does_not_wait_for_itself():
     rankings = []
     threads = [
         threading.Thread(
-            target=lambda: rankings.append(reranker.rerank("outer", TEXTS[:5], target=30.0)),
+            target=lambda: rankings.append(reranker.rerank("outer", TEXTS[:5], deadline=30.0)),
             daemon=True,
         )
         for _ in range(WIDTH)
@@ -313,7 +285,8 @@ def test_turns_of_a_loop_that_does_not_run_are_given_to_others(closed):
 
     async def begin():
         tasks = [
-            asyncio.create_task(reranker.arerank("q", TEXTS, target=30.0)) for _ in range(WIDTH + 1)
+            asyncio.create_task(reranker.arerank("q", TEXTS, deadline=30.0))
+            for _ in range(WIDTH + 1)
         ]
         while len(scorer.calls) < WIDTH:
             await asyncio.sleep(0.001)

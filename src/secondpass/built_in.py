@@ -13,7 +13,6 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
         "embedded_multilingual": (
             "secondpass.scorers.embedded_multilingual:EmbeddedMultilingualScorer"
         ),
-        "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
         "lexical": "secondpass.ranking.lexical:LexicalScorer",
         "decisions": "secondpass.apis.decisions:Decisions",
         "endpoint": "secondpass.apis.endpoint:Endpoint",

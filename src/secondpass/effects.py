@@ -30,7 +30,7 @@ class Score:
     """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`.
 
     Attributes:
-        at_most: maximum number of texts per call if there is a deadline or a target; within
+        at_most: maximum number of texts per call if there is a deadline; within
             :meth:`Call.sharing` only until a call of the scorer has ended, from when on the time
             decides. None: never divided among calls, because a score depends on the others.
         instruction: for scorers that take one; texts with different ones share no call.

@@ -215,7 +215,7 @@ class ModelLoadError(MethodError):
 
 
 class DeadlineError(MethodError):
-    """The deadline or target passed before the method was called or while it was, or is too near.
+    """The deadline passed before the method was called or while it was, or is too near.
 
     Attributes:
         sent: whether it was called.

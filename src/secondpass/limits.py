@@ -12,8 +12,6 @@ from secondpass.settings import configurable, nested
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
 
-MIN_DEPTH = 10
-
 
 @configurable
 @dataclass(frozen=True)
@@ -25,13 +23,9 @@ class Limits:
             are abandoned. Local scorers score the texts in batches, so that some scores are ready
             in time. A method that others follow (a fallback, a later stage of a cascade) gets 80 %
             of the remaining time. A scorer that has already scored something, and that only
-            fallbacks follow, may use the rest.
-        target: wall-clock seconds in which a ranking should end. It does what a deadline does for
-            scorers, but the first ``min_depth`` candidates of a ranking that is not refused are
-            scored even if that takes longer.
-        min_depth: how many candidates of each ranking a scorer that several rankings share scores
-            first. With a deadline or a target, a ranking is refused at once
-            (issue ``overloaded``) if other rankings leave no time for these.
+            fallbacks follow, may use the rest. A scorer that several rankings share scores the
+            first ten candidates of each first; if others leave no time for these, a ranking is
+            refused at once (issue ``overloaded``).
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.
@@ -45,8 +39,6 @@ class Limits:
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
-    target: Annotated[float, Gt(0)] | None = None
-    min_depth: Annotated[int, Ge(1)] = MIN_DEPTH
     calls: Annotated[int, Ge(1)] | None = None
     tokens: Annotated[int, Ge(1)] | None = None
     cost: Annotated[float, Gt(0)] | None = None

@@ -349,7 +349,6 @@ class Reranker:
                 around it; an empty one has no effect. The report lists ``instruction_not_used``
                 if the method takes none.
             deadline: seconds for each ranking of this call, in place of ``limits.deadline``.
-            target: seconds in which each of them should end, in place of ``limits.target``.
             strict: whether to raise RerankError unless each candidate of the head that can be
                 shown was scored.
             now: the time for ``terms``: ISO 8601 (UTC without an offset), a date or time of
@@ -686,9 +685,8 @@ class Reranker:
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
             limits = self.limits
-            times: dict[str, Any] = {"deadline": settings.deadline, "target": settings.target}
-            if given := {name: value for name, value in times.items() if value is not None}:
-                limits = replace(limits, **given)
+            if settings.deadline is not None:
+                limits = replace(limits, deadline=settings.deadline)
             ledger = Ledger(limits, cache=self.cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)

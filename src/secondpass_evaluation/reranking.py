@@ -219,7 +219,7 @@ def warm_up_quietly(reranker: Reranker) -> bool:
 
 def warm_up_if_timed(reranker: Reranker) -> None:
     """Load the models before the clock of a deadline starts; what fails, the rankings report."""
-    if reranker.limits.deadline is not None or reranker.limits.target is not None:
+    if reranker.limits.deadline is not None:
         with suppress(Exception):
             warm_up_quietly(reranker)
 

@@ -27,9 +27,7 @@ def test_local_presets_are_those_that_ask_no_service():
     assert Reranker.from_config(scoring_all({"method": "lexical"})).depth is None
 
 
-@pytest.mark.parametrize(
-    "timed", [{"limits": {"deadline": 1}}, {"limits": {"target": 1}}, {"strict": True}]
-)
+@pytest.mark.parametrize("timed", [{"limits": {"deadline": 1}}, {"strict": True}])
 def test_a_depth_that_was_chosen_for_a_time_stays(timed):
     config = {"method": "lexical", "depth": 9, **timed}
     assert scoring_all(config) == config

@@ -54,7 +54,7 @@ METHODS = {
     "engine": lambda: {"type": "embedded", "threads": 1},
     "language model": lambda: {"type": "graded", "llm": grade},
 }
-LIMITS = {"no limit": {}, "deadline": {"deadline": 60.0}, "target": {"target": 60.0}}
+LIMITS = {"no limit": {}, "deadline": {"deadline": 60.0}}
 WAYS = {
     "rerank": lambda reranker, limits: reranker.rerank("q", TEXTS, **limits),
     "rerank_many": lambda reranker, limits: reranker.rerank_many([("q", TEXTS)] * 2, **limits),
@@ -198,7 +198,7 @@ def test_a_ranking_that_waits_is_interrupted_at_once(name, others):
 def test_turns_that_were_not_ended_heal(kept, others, monkeypatch):
     """More of them than there are turns; the exceptions may still be there, as in a notebook."""
     scorer = Instant()
-    reranker = Reranker(scorer, limits={"target": 60.0})
+    reranker = Reranker(scorer, limits={"deadline": 60.0})
     turns = turns_of(scorer)
     errors = []
 
@@ -219,7 +219,7 @@ def test_turns_that_were_not_ended_heal(kept, others, monkeypatch):
 
 def test_a_claim_that_was_not_withdrawn_counts_no_more(monkeypatch):
     scorer = Instant()
-    reranker = Reranker(scorer, limits={"target": 60.0})
+    reranker = Reranker(scorer, limits={"deadline": 60.0})
     turns = turns_of(scorer)
 
     def interrupted(_admission, _claim):

@@ -91,7 +91,6 @@ def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message
         (["method={type: listwise, llm: {type: anthropic, model: m}}"], ["listwise by m"]),
         (["method={type: graded, llm: {type: google, model: m}}"], ["graded by m"]),
         (["method={type: cross_encoder, model: org/m}", "fallback=[lexical]"], ["org/m"]),
-        (["method={type: late_interaction, model: org/m}"], ["org/m"]),
         (["method=embedded"], ["all-MiniLM-L6-v2-int8"]),
         (["method=embedded_multilingual"], ["multilingual-e5-small-q4"]),
         (["method={type: endpoint, api: bedrock, model: m, base_url: http://h}"], ["m"]),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.concurrency.admission import RESERVE, Admission, Claim
+from secondpass.concurrency.admission import FIRST, Admission, Claim
 
 PAIR = 0.001
 
@@ -18,12 +18,9 @@ PAIR = 0.001
 class Call:
     """A request of a simulation."""
 
-    def __init__(self, arrives, pairs, deadline=None, target=None, min_depth=10):
-        def at(seconds):
-            return math.inf if seconds is None else arrives + seconds
-
+    def __init__(self, arrives, pairs, deadline=None):
         self.arrives, self.pairs = arrives, pairs
-        self.claim = Claim(at(deadline), at(target), min_depth, arrives)
+        self.claim = Claim(math.inf if deadline is None else arrives + deadline, arrives)
         self.admitted = None
         self.scored = []
         """Ranks, with the times at which they were scored."""
@@ -52,7 +49,7 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
                 present.append(call)
         for call in list(present):
             rank = call.claim.begun
-            late = now + (pair if rank else 0) > call.claim.latest(rank) - RESERVE
+            late = now + (pair if rank else 0) > call.claim.due
             if rank == call.pairs or late:
                 present.remove(call)
                 admission.leave(call.claim)
@@ -73,7 +70,7 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
 
 LIMITS = st.one_of(st.none(), st.floats(0.02, 1.0))
 CALLS = st.lists(
-    st.builds(Call, st.floats(0, 0.3), st.integers(0, 60), LIMITS, LIMITS, st.integers(1, 20)),
+    st.builds(Call, st.floats(0, 0.3), st.integers(0, 60), LIMITS),
     min_size=1,
     max_size=25,
 )
@@ -89,7 +86,7 @@ def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, thread
         assert ranks == list(range(len(ranks)))
         if not call.admitted:
             assert not ranks
-        elif call.claim.until == math.inf:
+        elif call.claim.deadline == math.inf:
             assert len(ranks) == call.pairs
         assert all(end <= call.claim.deadline for _, end in call.scored)
 
@@ -97,15 +94,15 @@ def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, thread
 @examples(60)
 @given(CALLS, st.integers(1, 3))
 def test_the_core_of_an_admitted_call_is_scored_in_time(calls, threads):
-    """At a known rate: before the deadline, and of a call with a target alone whenever."""
+    """At a known rate."""
     simulate(calls, threads)
     for call in calls:
         if call.admitted:
             core = set(range(call.claim.core))
             assert core <= call.done_by(call.claim.deadline)
-            assert call.claim.core <= min(call.claim.min_depth, call.pairs)
+            assert call.claim.core <= min(FIRST, call.pairs)
             if call.claim.deadline == math.inf:
-                assert call.claim.core == min(call.claim.min_depth, call.pairs)
+                assert call.claim.core == min(FIRST, call.pairs)
 
 
 @examples(60)
@@ -113,7 +110,7 @@ def test_the_core_of_an_admitted_call_is_scored_in_time(calls, threads):
 def test_a_call_alone_is_never_refused(calls):
     for number, call in enumerate(calls):
         call.arrives = 0.0
-        call.claim = Claim(100.0 * number + 0.05, min_depth=call.claim.min_depth)
+        call.claim = Claim(100.0 * number + 0.05)
         call.arrives = 100.0 * number
     simulate(calls)
     assert all(call.admitted for call in calls)
@@ -159,8 +156,9 @@ def test_refused_is_what_arithmetic_demands(count, load):
         pytest.param((0.015, 0.016), "a0 b0 a1 b1 a2 b2 a3 b3 a4", id="overload"),
     ],
 )
-def test_pairs_go_by_time_or_by_rank(deadlines, expected):
-    first, last = (Call(0.0, 9, deadline=seconds, min_depth=2) for seconds in deadlines)
+def test_pairs_go_by_time_or_by_rank(deadlines, expected, monkeypatch):
+    monkeypatch.setattr("secondpass.concurrency.admission.FIRST", 2)
+    first, last = (Call(0.0, 9, deadline=seconds) for seconds in deadlines)
     taken = simulate([last, first], threads=1)
     names = [f"{'a' if call is first else 'b'}{rank}" for call, rank, _ in taken]
     assert " ".join(names).startswith(expected)
@@ -175,15 +173,15 @@ def test_a_call_that_would_make_another_late_is_refused():
     assert len(admission.claims) == 2
 
 
-@pytest.mark.parametrize("limit", [{"deadline": 0.3}, {"target": 0.3}])
-def test_a_core_that_is_too_large_for_its_time_may_share_the_scorer(limit):
+def test_a_core_that_is_too_large_for_its_time_may_share_the_scorer(monkeypatch):
     admission = Admission(1)
     for _ in range(20):
         admission.cost.learn(1, 0.01)
-    assert admission.enter(Claim(10.0, min_depth=1), 1, 0.0)
-    claim = Claim(**limit, min_depth=50)
+    assert admission.enter(Claim(10.0), 1, 0.0)
+    monkeypatch.setattr("secondpass.concurrency.admission.FIRST", 50)
+    claim = Claim(0.3)
     assert admission.enter(claim, 50, 0.0)
-    assert claim.core == (26 if "deadline" in limit else 50)
+    assert claim.core == 26
 
 
 def test_a_scorer_that_gets_slower_admits_less():
@@ -197,15 +195,10 @@ def test_a_scorer_that_gets_slower_admits_less():
     assert admission.enter(Claim(1.0), 10, 0.0)
 
 
-def test_a_target_that_is_too_short_is_missed():
-    """The deadline counts, if there is one; a target alone takes the time that the core needs."""
+def test_a_deadline_that_is_too_short_for_ten_makes_the_core_smaller():
     admission = Admission(1)
     admission.cost.learn(1, 0.01)
-    claim = Claim(target=0.01)
-    assert admission.enter(claim, 50, 0.0)
-    assert claim.core == 10
-    admission.leave(claim)
-    claim = Claim(0.05, 0.01)
+    claim = Claim(0.05)
     assert admission.enter(claim, 50, 0.0)
     assert claim.core == 4
 

@@ -33,9 +33,8 @@ class Ranking:
         refused: whether it was refused.
     """
 
-    def __init__(self, arrives, pairs, seconds, limit="deadline", batch_size=None):
-        times = {limit: arrives + seconds}
-        self.claim = Claim(**times, asked=arrives)
+    def __init__(self, arrives, pairs, seconds, batch_size=None):
+        self.claim = Claim(arrives + seconds, arrives)
         self.arrives, self.pairs = arrives, pairs
         self.batch_size = batch_size
         self.calls = []
@@ -108,13 +107,13 @@ class Simulation:
             ranking.refused = True
             ranking.sharing.end()
             return
-        latest = ranking.claim.latest(ranking.turn.rank)
+        latest = ranking.claim.deadline
         if latest < math.inf:
             self.at(max(latest, self._now), self.begin, ranking, number)
 
     def begin(self, ranking, number):
         turn = ranking.turn
-        is_over = self._now >= ranking.claim.latest(turn.rank)
+        is_over = self._now >= ranking.claim.deadline
         if number != ranking.number or (turn.state == "waiting" and not is_over):
             return
         ranking.number = None
@@ -138,25 +137,24 @@ class Simulation:
         self.take(ranking)
 
 
-def poisson(load, cost, lengths, width, times, limit="deadline", count=1200, seed=1, **options):
-    """Rankings at this share of the capacity; their limit is so many times the longest call."""
+def poisson(load, cost, lengths, width, times, count=1200, seed=1, **options):
+    """Rankings at this share of the capacity; their deadline is so many times the longest call."""
     draw = random.Random(seed)
     sizes = [draw.choice(lengths) for _ in range(count)]
     rate = load * width / (sum(map(cost, sizes)) / count)
     arrivals = itertools.accumulate(draw.expovariate(rate) for _ in sizes)
     seconds = times * cost(max(lengths))
     return [
-        Ranking(arrives, pairs, seconds, limit, **options)
+        Ranking(arrives, pairs, seconds, **options)
         for arrives, pairs in zip(arrivals, sizes, strict=True)
     ]
 
 
-@pytest.mark.parametrize("limit", ["deadline", "target"])
 @pytest.mark.parametrize("width", [2, 6])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
-def test_at_half_capacity_a_limit_costs_no_calls_and_no_scores(cost, lengths, width, limit):
-    rankings = Simulation(cost, width).run(poisson(0.5, cost, lengths, width, 15, limit))
+def test_at_half_capacity_a_limit_costs_no_calls_and_no_scores(cost, lengths, width):
+    rankings = Simulation(cost, width).run(poisson(0.5, cost, lengths, width, 15))
     assert not any(ranking.refused for ranking in rankings)
     assert all(ranking.is_whole for ranking in rankings)
     assert sum(len(ranking.calls) for ranking in rankings) <= 1.05 * len(rankings)

@@ -24,9 +24,7 @@ def test_every_kind_of_method_says_whether_it_takes_an_instruction(name):
     if issubclass(kind, LLMStrategy) or name == "cascade":
         assert takes is True
     else:
-        assert isinstance(takes, property) == (
-            name in {"endpoint", "decisions", "cross_encoder", "late_interaction"}
-        )
+        assert isinstance(takes, property) == (name in {"endpoint", "decisions", "cross_encoder"})
         assert takes is not True
 
 

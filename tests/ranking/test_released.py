@@ -11,7 +11,7 @@ from rotation import rotated
 from secondpass import Reranker, RerankError
 
 SECONDS = 60
-LIMITS = {"none": {}, "deadline": {"deadline": 60.0}, "target": {"target": 60.0}}
+LIMITS = {"none": {}, "deadline": {"deadline": 60.0}}
 
 
 class Method:

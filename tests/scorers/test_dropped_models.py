@@ -10,7 +10,6 @@ from family_models import write_causal_family, write_listwise
 from secondpass import Reranker
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
 
 TEXTS = ["the cat", "dogs ran", "the cat sat on a mat"]
@@ -39,9 +38,7 @@ SCORERS = {
     "torch": cross_encoder("classifier", backend="torch"),
     "family": cross_encoder("family"),
     "list": cross_encoder("list", trust_remote_code=True),
-    "late interaction": lambda folders: LateInteractionScorer(
-        folders["late interaction"], known_answers=False
-    ),
+    "late interaction": cross_encoder("late interaction"),
 }
 
 

@@ -90,7 +90,7 @@ FORKED = {
     "torch": {**CROSS_ENCODER, "backend": "torch"},
     "embedded": {"type": "embedded", "threads": 1},
 }
-# Importing torch takes the process most of ten seconds; test_late_interaction.py forks with it too.
+# Importing torch takes the process most of ten seconds; test_colbert.py forks with it too.
 USUAL = {"openvino", "embedded"}
 
 

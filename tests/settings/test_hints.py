@@ -474,7 +474,7 @@ OTHER_SPELLINGS = [
     ("ms-marco-MiniLM-L-12-v2", "'model': 'cross-encoder/ms-marco-MiniLM-L12-v2'"),
     ("ms-marco-TinyBERT-L-2-v2", "'model': 'cross-encoder/ms-marco-TinyBERT-L2-v2'"),
     ("bge-reranker-v2-m3", "'model': 'BAAI/bge-reranker-v2-m3'"),
-    ("colbertv2.0", "{'type': 'late_interaction', 'model': 'colbert-ir/colbertv2.0'}"),
+    ("colbertv2.0", "{'type': 'cross_encoder', 'model': 'colbert-ir/colbertv2.0'}"),
     ("rank-T5-flan", f"it is a model of FlashRank; what to use in its place: {COMING_FROM}"),
 ]
 

@@ -52,7 +52,6 @@ WRONG = {
     "fallback": {**LEXICAL, "fallback": [{"type": "lexical", "flor": 0.1}]},
     "preset": {"preset": "embeded"},
     "too few stages": {"method": {"type": "cascade", "stages": []}},
-    "unknown prompt": {"method": {"type": "late_interaction", "model": "a", "prompts": {"x": "a"}}},
     "too few fields": {**LEXICAL, "render": {"fields": []}},
 }
 

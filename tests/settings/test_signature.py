@@ -146,7 +146,7 @@ def test_only_the_constraints_of_a_type_are_left_out():
 
 LLM = {"type": "openai", "model": "m"}
 MINIMAL = {
-    **dict.fromkeys(("cross_encoder", "late_interaction", "openai", "anthropic", "google"), "m"),
+    **dict.fromkeys(("cross_encoder", "openai", "anthropic", "google"), "m"),
     "decisions": {"api": "openai", "model": "m"},
     "endpoint": {"api": "tei", "base_url": "http://h"},
     **{name: {"llm": LLM} for name in ("graded", "pointwise", "listwise", "blocks")},

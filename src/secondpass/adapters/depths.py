@@ -16,16 +16,15 @@ def scoring_all(config: Mapping[str, Any]) -> dict[str, Any]:
 
     It is for configurations whose depth is a default or that of a preset, which assume the order of
     a search. The depth stays if a method or a fallback asks a service or is not built in; if a
-    threshold or probabilities were fitted for it; and beside a deadline, a target or ``strict``,
-    which were chosen for it. A wrong configuration is returned as it is: loading it says
-    what is wrong.
+    threshold or probabilities were fitted for it; and beside a deadline or ``strict``, which were
+    chosen for it. A wrong configuration is returned as it is: loading it says what is wrong.
     """
     try:
         with running_nothing():
             reranker = Reranker.from_config(config)
             methods = [reranker.method, *(stage.method for stage in reranker.fallback)]
             limits = reranker.limits
-            is_timed = reranker.strict or limits.deadline is not None or limits.target is not None
+            is_timed = reranker.strict or limits.deadline is not None
             if is_timed or any(map(asks_service, methods)):
                 return dict(config)
             reranker.changed(depth=None)

@@ -150,24 +150,20 @@ def collect(
 ) -> None:
     """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
 
-    A scorer that joins calls reads the claim. Others end at the target; if they left out some of
-    the first ``min_depth`` documents, they are called again for these.
+    A scorer that joins calls reads the claim.
     """
     if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
     seconds = call.scorer_seconds_left
-    end = None if seconds is None else time.monotonic() + seconds
-    deadline = end
-    reads_claim = joins_calls(call.scorer) and claim.until < math.inf
+    deadline = None if seconds is None else time.monotonic() + seconds
+    reads_claim = joins_calls(call.scorer) and claim.deadline < math.inf
     if not reads_claim:
         claim.first = time.monotonic()
-        if claim.target < math.inf:
-            deadline = claim.target if end is None else min(claim.target, end)
     with scoring(call.scorer, call.requests, call.operations) as running:
         context = _counting_loads(call)
         context.run(CLAIM.set, claim if reads_claim else None)
         try:
-            context.run(_collect, call, collected, claim, deadline, end)
+            context.run(_collect, call, collected, claim, deadline)
         except BaseException as error:
             if not in_task:
                 reraise_exit(error)
@@ -180,40 +176,17 @@ def _collect(
     collected: CollectedScores | LatestLists,
     claim: Claim,
     deadline: float | None,
-    end: float | None,
 ) -> None:
-    """Call the scorer until ``deadline``; until ``end``, again for what a target left out."""
+    """Call the scorer until ``deadline``."""
     generate = getattr(call.scorer, call.member)
     results = generate(list(call.requests), deadline, **call.keywords)
-    completed = _add_all(results, collected, call.member)
-    if completed and deadline != end:
-        completed = _add_first(call, collected, claim.min_depth, end)
-    if not completed:
+    if not _add_all(results, collected, call.member):
         return
     if deadline is None and isinstance(collected, LatestLists):
         collected.end(None)
     else:
         reason = "the scorer found too little time left"
-        collected.end(scoring_time_error(call.ledgers, claim, claim.until, reason))
-
-
-def _add_first(
-    call: CallBatches | CallLists,
-    collected: CollectedScores | LatestLists,
-    depth: int,
-    deadline: float | None,
-) -> bool:
-    """Score what the target left out of the first documents; False as :func:`_add_all`."""
-    if not isinstance(collected, CollectedScores):
-        return True
-    missing = collected.missing(depth)
-    if not missing:
-        return True
-    ((query, documents),) = call.requests
-    collected.only(missing)
-    request = query, [documents[index] for index in missing]
-    results = getattr(call.scorer, call.member)([request], deadline, **call.keywords)
-    return _add_all(results, collected, call.member)
+        collected.end(scoring_time_error(call.ledgers, claim, reason))
 
 
 def _add_all(results: object, collected: CollectedScores | LatestLists, member: str) -> bool:

@@ -18,7 +18,7 @@ of a driver:
     with a deadline          in another thread             in a thread, when a slot is free
 
 A CallScorer has its scores when it ends; if its ranking calls the scorer in turns, as with a
-deadline or a target (:mod:`secondpass.concurrency.turns`), it waits for its turn first. In an event
+deadline (:mod:`secondpass.concurrency.turns`), it waits for its turn first. In an event
 loop it needs no slot then: its thread is started where the turn begins. The results of the others
 are collected as they come, so that the deadline leaves what was scored before it.
 
@@ -100,7 +100,7 @@ _JOINED_GATES = LoopGates(32)
 calls fill batches."""
 
 _CLAIMING_GATES = LoopGates(256)
-"""Concurrent calls, per event loop, of scorers that join calls, with a deadline or a target: the
+"""Concurrent calls, per event loop, of scorers that join calls, with a deadline: the
 scorer decides who is next, so that none should wait here."""
 
 
@@ -331,16 +331,15 @@ class _InTurn:
     def seconds(self) -> float | None:
         """Seconds until the turn is over at the latest; None for no limit."""
         assert self._turn is not None
-        latest = self._turn.claim.latest(self._turn.rank)
-        return None if latest == math.inf else max(0.0, latest - time.monotonic())
+        deadline = self._turn.claim.deadline
+        return None if deadline == math.inf else max(0.0, deadline - time.monotonic())
 
     def late(self) -> DeadlineError | None:
         """The error of a call that did not begin, because too little time is left, or none."""
         turn = self._turn
         if turn is None or self.has_begun:
             return None
-        latest = turn.claim.latest(turn.rank)
-        return scoring_time_error(self.call.ledgers, turn.claim, latest, "too little time is left")
+        return scoring_time_error(self.call.ledgers, turn.claim, "too little time is left")
 
     def run(self, *, in_task: bool = False) -> Scored:
         """Call the scorer in its turn. It may have waited for a thread after the turn began."""
@@ -660,7 +659,7 @@ def _gates_of(scorer: object, claim: Claim | None) -> LoopGates:
     """What limits the threads in which an event loop calls this scorer."""
     if not joins_calls(scorer):
         return _SCORER_GATES
-    return _JOINED_GATES if claim is None or claim.until == math.inf else _CLAIMING_GATES
+    return _JOINED_GATES if claim is None or claim.deadline == math.inf else _CLAIMING_GATES
 
 
 def _most_abandoned(scorer: object) -> int:

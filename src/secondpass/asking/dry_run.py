@@ -22,7 +22,7 @@ from secondpass.ranking.windows import judged_by_windows
 
 def dry_ledger(limits: Limits) -> Ledger:
     """A ledger for dry runs, in which no time passes and nothing has to be repaired."""
-    return Ledger(replace(limits, deadline=None, target=None, repair=0))
+    return Ledger(replace(limits, deadline=None, repair=0))
 
 
 @dataclass(slots=True)

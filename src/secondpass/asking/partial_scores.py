@@ -25,7 +25,7 @@ class CollectedScores:
         self.taken = False
         # Why documents without a score have none, if the scorer does not say.
         self._error: MethodError = late or scoring_deadline_error()
-        self._documents: Sequence[int] = range(count)
+        self._count = count
         self._scores: dict[int, Any] = {}
         self._lock = threading.Lock()
 
@@ -55,15 +55,6 @@ class CollectedScores:
                 self._scores.update(added)
             return not self.taken
 
-    def missing(self, depth: int) -> list[int]:
-        """The indices of the first ``depth`` documents, without those that have a score."""
-        with self._lock:
-            return [index for index in self._documents[:depth] if index not in self._scores]
-
-    def only(self, documents: Sequence[int]) -> None:
-        """Batches that are added from now on are of these documents; they have indices from 0."""
-        self._documents = documents
-
     def end(self, error: MethodError | None) -> None:
         """Set why some documents have no score."""
         self._error = error or self._error
@@ -88,10 +79,10 @@ class CollectedScores:
         except (TypeError, ValueError):
             message = "score_batches did not yield (index of request, index of document, score)"
             raise MethodError(message, "score_index") from None
-        if request != 0 or not 0 <= document < len(self._documents):
+        if request != 0 or not 0 <= document < self._count:
             message = "score_batches scored a request or document that does not exist"
             raise MethodError(message, "score_index")
-        return self._documents[document], score
+        return document, score
 
 
 class LatestLists:

@@ -169,19 +169,16 @@ def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
     return DeadlineError(_passed(_deadline(ledgers), ledgers))
 
 
-def scoring_time_error(
-    ledgers: Sequence[Ledger], claim: Claim, latest: float, reason: str
-) -> DeadlineError:
+def scoring_time_error(ledgers: Sequence[Ledger], claim: Claim, reason: str) -> DeadlineError:
     """The error of texts of a claim that a call left out, or that got no call.
 
     Args:
         ledgers: those of the call.
         claim: what it claimed.
-        latest: when they should have been scored: the deadline or the target of the claim.
-        reason: why they were left out if that time has not come yet.
+        reason: why they were left out if its deadline has not come yet.
     """
-    limit = _target(ledgers) if latest < claim.deadline else _deadline(ledgers)
-    if time.monotonic() >= latest:
+    limit = _deadline(ledgers)
+    if time.monotonic() >= claim.deadline:
         return DeadlineError(_passed(limit, ledgers))
     return DeadlineError(f"not scored: {reason} before {limit.rstrip(',')}{_loaded(ledgers)}")
 
@@ -200,8 +197,8 @@ def _loaded(ledgers: Sequence[Ledger]) -> str:
     """``; …`` if a good part of the time went into the loading of models."""
     for ledger in ledgers:
         seconds = 0.0 if ledger.loading is None else ledger.loading.seconds
-        limits = [it for it in (ledger.limits.deadline, ledger.limits.target) if it is not None]
-        if limits and seconds > _MUCH * min(limits):
+        deadline = ledger.limits.deadline
+        if deadline is not None and seconds > _MUCH * deadline:
             return f"; {seconds:.2g} s of it went into loading the model: {_WARM_UP}"
     return ""
 
@@ -219,24 +216,14 @@ def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]
 
 
 def _deadline(ledgers: Sequence[Ledger]) -> str:
-    if ledgers and all(ledger.limits.deadline is None for ledger in ledgers):
-        return _target(ledgers)
-    whole = _limit("the deadline", (ledger.limits.deadline for ledger in ledgers))
+    """The deadline with its seconds, unless rankings that share a call have different ones."""
+    different = {ledger.limits.deadline for ledger in ledgers}
+    value = different.pop() if len(different) == 1 else None
+    whole = "the deadline" if value is None else f"the deadline of {value:g} s"
     kept = next((seconds for it in ledgers if (seconds := it.kept.seconds) > 0), None)
     if kept is None:
         return whole
     return f"{whole}, of which {round(kept, 2):g} s are kept for other methods,"
-
-
-def _target(ledgers: Sequence[Ledger]) -> str:
-    return _limit("the target", (ledger.limits.target for ledger in ledgers))
-
-
-def _limit(name: str, seconds: Iterable[float | None]) -> str:
-    """A limit with its seconds, unless rankings that share a call have different ones."""
-    different = {*seconds}
-    value = different.pop() if len(different) == 1 else None
-    return name if value is None else f"{name} of {value:g} s"
 
 
 # ---------------------------------------------------------------------- passes
@@ -526,7 +513,7 @@ def _most_per_call(group: list[_Scoring]) -> int | None:
     if len(group) == 1:
         return sharing.batch_size
     claims = [scoring.ledger.new_claim() for scoring in group]
-    return sharing.most_together(min(claim.until - claim.asked for claim in claims))
+    return sharing.most_together(min(claim.deadline - claim.asked for claim in claims))
 
 
 def _unscored(result: ListScores) -> list[int]:

@@ -22,7 +22,7 @@ class WarmUp:
         if reranker is None or not any(request.candidates for request in requests):
             return
         limits = reranker.limits
-        seconds = [limits.deadline, limits.target, *(it.get("deadline") for it in options)]
+        seconds = [limits.deadline, *(it.get("deadline") for it in options)]
         if reranker.when is not None or all(it is None for it in seconds):
             return  # no query may need the models, or none is in a hurry
         self._reranker = None

@@ -15,8 +15,9 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from secondpass.concurrency.cost import Cost
-from secondpass.limits import MIN_DEPTH
 
+FIRST = 10
+"""Pairs of each call that go before all others."""
 RESERVE = 0.005
 """Seconds before its time ends at which a call should have its scores; late ones are lost."""
 _PAIRS_TIME_SHARE = 0.9
@@ -47,26 +48,20 @@ class Claim:
     """What one call claims of a shared scorer. Times are values of ``time.monotonic()``."""
 
     deadline: float = math.inf  # when its scores are used
-    target: float = math.inf  # when they should be used
-    min_depth: int = MIN_DEPTH  # pairs that are scored in spite of the target
     asked: float = math.inf  # when its ranking made the call, which may have waited since
     pairs: int = 0  # all of them
-    core: int = 0  # number of its first pairs, up to `min_depth`, that go before all others
+    core: int = 0  # number of its first pairs, up to ten, that go before all others
     core_left: int = 0  # number of those that were not begun
-    due: float = math.inf  # when they should be scored
     begun: int = 0  # number of pairs that were begun
     first: float | None = None  # when the first one was begun
     late_from: float = math.inf  # the rank from which on pairs are late, once one is
     reference: Callable[[], object | None] | None = None
     """A weak reference to the call; without it, the claim is always held."""
-    until: float = field(init=False)  # when pairs beyond the core have to be scored
 
-    def __post_init__(self) -> None:
-        self.until = min(self.deadline, self.target)
-
-    def latest(self, rank: int) -> float:
-        """When a pair has to be scored; ranks start at 0."""
-        return self.deadline if rank < self.core else self.until
+    @property
+    def due(self) -> float:
+        """When its pairs should be scored."""
+        return self.deadline - RESERVE
 
     def begin(self, ranks: Iterable[int], now: float) -> None:
         for rank in ranks:
@@ -84,7 +79,7 @@ class Claim:
 
 
 def _by_time(claim: Claim, rank: int) -> Key:
-    return (0, claim.until, rank)
+    return (0, claim.deadline, rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +100,12 @@ class Order:
 class Admission:
     """The calls of one scorer.
 
-    The first ``min_depth`` pairs of each call are its core. Which pair is next:
+    The first ten pairs of each call are its core. Which pair is next:
 
     1. If there is time for all pairs: those of the call whose time ends first.
     2. Otherwise, the cores before all other pairs.
        a. Cores: by rank over all calls.
-       b. Cores, one of which would be late in that order: by the time at which they are due.
+       b. Cores, one of which would be late in that order: those of the call whose time ends first.
        c. Other pairs: those of the call whose time ends first.
        d. Other pairs in an overload: by rank over all calls.
 
@@ -176,22 +171,16 @@ class Admission:
         return True
 
     def _set_core(self, claim: Claim, now: float) -> None:
-        """Set how many pairs of a new call go before all others, and when they are due.
+        """Set how many pairs of a new call go before all others.
 
-        If the time does not suffice for them even if there is no other call, a deadline makes them
-        fewer: what could be scored of this call alone. A target is missed rather than fewer scored.
+        If the time does not suffice for them even if there is no other call, they are fewer: what
+        could be scored of this call alone.
         """
         free = self.cost.pairs_of_constant(_FREE)
-        claim.core = int(min(claim.pairs, max(claim.min_depth, free)))
-        has_deadline = claim.deadline < math.inf
-        claim.due = (claim.deadline if has_deadline else claim.target) - RESERVE
-        seconds = self._seconds_alone(claim.core)
+        claim.core = int(min(claim.pairs, max(FIRST, free)))
         usable = (claim.due - now) * _PAIRS_TIME_SHARE
-        if self.cost.is_known and seconds > usable:
-            if has_deadline:
-                claim.core = int(min(claim.core, max(1.0, self._pairs_alone(usable))))
-            else:
-                claim.due = now + seconds / _PAIRS_TIME_SHARE
+        if self.cost.is_known and self._seconds_alone(claim.core) > usable:
+            claim.core = int(min(claim.core, max(1.0, self._pairs_alone(usable))))
         claim.core_left = claim.core
 
     def part(self, claim: Claim, rank: int, most: int, together: int, now: float) -> int:
@@ -201,10 +190,10 @@ class Admission:
         these may have to wait for each other, and all of them have to end in time.
         """
         crowd = max(1.0, together / self.cost.together)
-        wanted = max(claim.core - rank, self._least(claim) if rank else 0)
+        wanted = max(claim.core - rank, self._least() if rank else 0)
         if len(self.claims) == 1 or self.order(now).fits:
-            wanted = max(wanted, self._in_one_call(claim.until - now) / crowd)
-        fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.latest(rank) - now)) / crowd
+            wanted = max(wanted, self._in_one_call(claim.deadline - now) / crowd)
+        fitting = self.cost.pairs(_PAIRS_TIME_SHARE * (claim.deadline - now)) / crowd
         return int(max(1, min(most, wanted, fitting)))
 
     def most_together(self, seconds: float) -> int:
@@ -235,16 +224,16 @@ class Admission:
             now: the time.
         """
         if claim.begun:
-            needed = self.cost.seconds(min(pairs, self._least(claim)))
+            needed = self.cost.seconds(min(pairs, self._least()))
         else:
             needed = self.cost.seconds(1) if len(self.claims) > self.threads else 0.0
-        if now + needed >= claim.latest(rank):
+        if now + needed >= claim.deadline:
             claim.late_from = min(claim.late_from, rank)
         return rank >= claim.late_from
 
-    def _least(self, claim: Claim) -> float:
+    def _least(self) -> float:
         """How many pairs a call beyond the core has at least."""
-        return max(claim.min_depth, self.cost.pairs_of_constant(1))
+        return max(FIRST, self.cost.pairs_of_constant(1))
 
     def _seconds_alone(self, pairs: float) -> float:
         """How long pairs of a claim take if there is no other."""
@@ -280,8 +269,9 @@ class Admission:
         # One function for all: it is called for each pair that waits.
         def key(claim: Claim, rank: int) -> Key:
             if rank < claim.core:
-                return (0, claim.due, rank) if cores_are_late else (0, rank, claim.due)
-            return (1, rank, claim.until) if is_overload else (1, claim.until, rank)
+                end = claim.deadline
+                return (0, end, rank) if cores_are_late else (0, rank, end)
+            return (1, rank, claim.deadline) if is_overload else (1, claim.deadline, rank)
 
         return Order(False, key)
 
@@ -294,17 +284,17 @@ class Admission:
         """Whether all pairs take longer than the last call has."""
         left = [number for claim in claims if (number := claim.pairs - claim.begun)]
         end = now + self.cost.mean + self.seconds(sum(left), len(left))
-        return end > max(claim.until for claim in claims)
+        return end > max(claim.deadline for claim in claims)
 
     def _all_fit(self, claims: Sequence[Claim], now: float) -> bool:
         """Whether all pairs of these can easily be scored in time."""
         constant, rate = self.seconds(0), self.seconds(1, calls=0)
         end = now + self.cost.mean
-        for claim in sorted(claims, key=attrgetter("until")):
+        for claim in sorted(claims, key=attrgetter("deadline")):
             if left := claim.pairs - claim.begun:
                 end += constant + left * rate
-            spare = _SPARE * (claim.until - now)
-            if end > claim.until - RESERVE - spare:
+            spare = _SPARE * (claim.deadline - now)
+            if end > claim.due - spare:
                 return False
         return True
 
@@ -315,7 +305,7 @@ class Admission:
         end = now + (self.cost.seconds(claim.core) if self.in_calls else self.cost.mean)
         constant, rate = self.seconds(0), self.seconds(1, calls=0)
         added = 0.0  # what the new core adds to the end of those that are due later
-        for item in sorted([*others, claim], key=attrgetter("due")):
+        for item in sorted([*others, claim], key=attrgetter("deadline")):
             end += constant + item.core_left * rate
             if item is claim:
                 added = constant + item.core_left * rate

@@ -1,6 +1,6 @@
 """Turns of calls of a scorer that has no queue of its own, by :mod:`concurrency.admission`.
 
-With a deadline or a target, a ranking calls such a scorer in turns. Each waits for its turn, in the
+With a deadline, a ranking calls such a scorer in turns. Each waits for its turn, in the
 thread or event loop of its ranking, and has as many of its texts as there is time for then.
 """
 

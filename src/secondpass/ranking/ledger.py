@@ -155,23 +155,14 @@ class Ledger:
 
     @property
     def timed(self) -> bool:
-        """Whether there is a deadline or a target."""
-        return self.limits.deadline is not None or self.limits.target is not None
+        """Whether there is a deadline."""
+        return self.limits.deadline is not None
 
     def new_claim(self) -> Claim:
         """What a call of a scorer that begins now claims of it."""
         now = time.monotonic()
-        deadline, target = self.scorer_seconds_left, self.limits.target
-        if target is not None:
-            target = max(0.0, target - self.seconds)
-            if self.kept.followed and not self.kept.until_scored:
-                target *= 1 - _KEPT_SHARE
-        return Claim(
-            math.inf if deadline is None else now + deadline,
-            math.inf if target is None else now + target,
-            self.limits.min_depth,
-            now,
-        )
+        left = self.scorer_seconds_left
+        return Claim(math.inf if left is None else now + left, now)
 
     def new_loading(self) -> LoadingTime:
         """Where a call that begins now counts; an abandoned call goes on with its own."""

@@ -38,7 +38,6 @@ class CallOptions(TypedDict, total=False):
     floor: float | None
     instruction: str | None
     deadline: float | None
-    target: float | None
     strict: bool | None
     now: datetime | date | str | float | None
 
@@ -141,7 +140,6 @@ _VALIDATIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "floor": finite_number,
     "instruction": _text,
     "deadline": _positive,
-    "target": _positive,
     "strict": _boolean,
     "now": _time,
 }
@@ -154,7 +152,7 @@ class PassSettings:
 
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
-        deadline, target: wall-clock seconds of the ranking; None uses those of the limits.
+        deadline: wall-clock seconds of the ranking; None uses that of the limits.
         now: seconds since 1970, for the terms.
     """
 
@@ -170,7 +168,6 @@ class PassSettings:
     instruction: str | None = field(default=None, repr=False)
     when: When | None = None
     deadline: float | None = None
-    target: float | None = None
     terms: Sequence[Term] = ()
     now: float = 0.0
 

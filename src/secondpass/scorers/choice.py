@@ -334,8 +334,7 @@ def _vectors(
             f"the model {source.name!r} is a {kind}: prompt takes no {INSTRUCTION}, and prompt_name"
             " cannot be set"
         )
-    own = {"max_length", "query_length", "remember"}
-    options = {key: value for key, value in settings.options.items() if key not in own}
+    options = {key: value for key, value in settings.options.items() if key != "max_length"}
     return VectorModel(
         source,
         offline,
@@ -343,9 +342,7 @@ def _vectors(
         kind,
         device=settings.device,
         precision="exact" if settings.precision == "auto" else settings.precision,
-        query_length=settings.options.get("query_length"),
-        document_length=settings.max_length,
+        max_length=settings.max_length,
         batch_size=settings.batch_size,
-        remember=settings.options.get("remember", 0),
         options=options if prompt is None else {**options, "prompts": {"query": prompt}},
     )

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
 
+_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
+_FAMILY = "classifier"
+"""Of this model."""
 _LENGTH = "model_max_length"
 """Name of ``max_length`` in the files of tokenizers."""
 
@@ -54,7 +57,8 @@ class CrossEncoderScorer:
     Args:
         model: a name on the Hugging Face hub, or a local folder.
         family: the name of a built-in family of rerankers, or the description of another, or the
-            path of its YAML file. None recognises the family by the model's files.
+            path of its YAML file. None recognises the family by the model's files. A built-in
+            family but ``classifier`` needs ``model``.
         backend: what runs the model. ``auto`` is the fastest that is installed and correct for the
             model: OpenVINO or onnxruntime, by a table of processors, or torch. The first two need
             neither torch nor sentence-transformers, but a file of the model in their format, such
@@ -71,7 +75,8 @@ class CrossEncoderScorer:
             directory. None is Hugging Face's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit. Its
-            other name is ``tokenizer_kwargs: {model_max_length: …}``.
+            other name is ``tokenizer_kwargs: {model_max_length: …}``. Of models that encode single
+            texts, tokens per passage.
         prompt: an instruction prepended to each pair, or put in its place by the description of the
             family, for models that were trained with one. A prompt with ``{instruction}`` is used
             only in calls that have an instruction, which replaces it; other calls use
@@ -103,7 +108,7 @@ class CrossEncoderScorer:
 
     joins_calls: ClassVar[bool] = True
 
-    model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    model: Annotated[str, MinLen(1)] = _MODEL
     _: KW_ONLY
     family: Annotated[Any, FAMILY_SETTING] = None
     backend: Literal["auto", "torch", "onnx", "openvino"] = "auto"
@@ -141,6 +146,11 @@ class CrossEncoderScorer:
                 raise ConfigurationError(f"precision, model_kwargs.{name}: give one of them")
         if self.max_length is not None and _LENGTH in (self.tokenizer_kwargs or {}):
             raise ConfigurationError(f"max_length, tokenizer_kwargs.{_LENGTH}: give one of them")
+        if self.model == _MODEL and self.family != _FAMILY and _is_built_in(self.family):
+            raise ConfigurationError(
+                f"model: is required with the family {self.family!r}; {_MODEL!r} is of the family "
+                f"{_FAMILY!r}"
+            )
         check_token(self)
         check_cache(self.score_cache)
         described = None if self.family is None else FAMILIES.resolve(self.family)
@@ -344,6 +354,10 @@ class CrossEncoderScorer:
             self._shared = None  # releases it, unless others use it
             raise
         return CachedPairs(loaded.engine, self.score_cache, doubt, loaded.score_kind)
+
+
+def _is_built_in(family: Any) -> bool:
+    return isinstance(family, str) and family in FAMILIES
 
 
 def _probability(logit: float) -> float:

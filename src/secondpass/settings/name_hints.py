@@ -90,11 +90,12 @@ _FLASHRANK_ONLY = frozenset(
 """Names of FlashRank whose files are in no form that can be read here."""
 _ANY_LLM_NAMES = frozenset({"llm", "llms", "languagemodel", "chat", "chatmodel"})
 """Words for a language model of any kind, without underscores."""
-_COLBERT = {"type": "late_interaction", "model": OPEN}
 _CROSS_ENCODER = {"type": "cross_encoder", "model": OPEN}
+_COLBERT = {**_CROSS_ENCODER, "family": "colbert"}
 _LISTWISE = {"type": "listwise", "llm": ANY_LLM}
 _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
     "colbert": _COLBERT,
+    "late_interaction": _COLBERT,
     "pylate": _COLBERT,
     "flashrank": _CROSS_ENCODER,
     "llm-layerwise": _CROSS_ENCODER,
@@ -222,8 +223,8 @@ def _model(name: str) -> _Meaning | None:
         what = f"in other packages it is a kind of reranker ({COMING_FROM}); here"
         return what, {**elsewhere}
     if on_hub := hub_name(name):
-        kind = "late_interaction" if "colbert" in name else "cross_encoder"
-        return "if it is the model on the Hugging Face hub", {"type": kind, "model": on_hub}
+        method = {"type": "cross_encoder", "model": on_hub}
+        return "if it is the model on the Hugging Face hub", method
     return None
 
 

@@ -43,7 +43,7 @@ INSTRUCTION = (
 )
 
 
-_NO_BOUNDS: Mapping[str, Any] = dict.fromkeys(("deadline", "target", "calls", "tokens", "cost"))
+_NO_BOUNDS: Mapping[str, Any] = dict.fromkeys(("deadline", "calls", "tokens", "cost"))
 """Limits of one ranking: with them, documents would have no grade."""
 
 

@@ -26,7 +26,6 @@ from secondpass_server.http.shapes import Answer, Shape
 _T = TypeVar("_T")
 
 DEADLINE_HEADER = "secondpass-deadline"
-TARGET_HEADER = "secondpass-target"
 STRICT_HEADER = "secondpass-strict"
 _RETRY_LOADING = 60.0
 """Seconds until loading a model is retried."""
@@ -103,7 +102,7 @@ class Service:
     ) -> Answer:
         """Rank the texts of a request that ``arrived`` at this ``time.monotonic()``.
 
-        The headers may set a deadline, a target and ``strict``. The ranking is cancelled when
+        The headers may set a deadline and ``strict``. The ranking is cancelled when
         ``gone`` returns, as it does when the client disconnects.
         """
         model, reranker = self.choose(request.model)
@@ -112,9 +111,6 @@ class Service:
         deadline = _shortest(headers, DEADLINE_HEADER, self.settings.deadline, limits.deadline)
         if deadline is not None:
             options["deadline"] = max(deadline - waited, _SHORTEST)
-        target = _shortest(headers, TARGET_HEADER, limits.target)
-        if target is not None:
-            options["target"] = max(target - waited, _SHORTEST)
         strict = _strict(headers)
         if strict is not None:
             options["strict"] = strict

@@ -73,7 +73,7 @@ def test_the_limits_of_one_ranking_do_not_bound_the_judge(call, provider, tmp_pa
     stages = [{"type": "lexical", "depth": 3}, {"type": "graded", "depth": 1, "llm": llm}]
     config = {
         "method": {"type": "cascade", "stages": stages},
-        "limits": {"deadline": 1e-6, "target": 1e-6, "calls": 1, "tokens": 1, "cost": 1e-9},
+        "limits": {"deadline": 1e-6, "calls": 1, "tokens": 1, "cost": 1e-9},
         "fallback": ["lexical"],
         "depth": 1,
         "top_k": 1,

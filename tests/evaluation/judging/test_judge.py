@@ -224,8 +224,8 @@ def test_every_candidate_gets_a_whole_grade():
 
 
 def test_of_a_reranker_what_bounds_no_ranking_is_taken():
-    kept = {"concurrency": 3, "retries": 4, "repair": 0, "min_depth": 5}
-    bounds = {"deadline": 1, "target": 1, "calls": 3, "tokens": 3}
+    kept = {"concurrency": 3, "retries": 4, "repair": 0}
+    bounds = {"deadline": 1, "calls": 3, "tokens": 3}
     own = Reranker({"type": "listwise", "llm": Model()}, limits={**kept, **bounds})
     reranker, *_ = grading_reranker(own)
     assert (reranker.limits, reranker.render) == (Limits(**kept), own.render)

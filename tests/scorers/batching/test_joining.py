@@ -220,10 +220,11 @@ def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     held = {"qslow": slow, "qb": first}
     model.run = lambda pairs: [float(p.text == "qa" or held[p.text].wait(SECONDS)) for p in pairs]
     monkeypatch.setattr("secondpass.scorers.batching.calls.EARLY", 0.99)  # not at the end alone
+    monkeypatch.setattr("secondpass.concurrency.admission.FIRST", 1)
     engine = PairEngine(model)
     pairs = [(0, n, pair) for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"]))]
     until = time.monotonic() + SECONDS
-    scored = engine._joined.run_in_time(iter([pairs]), claim=Claim(until, min_depth=1), pairs=3)
+    scored = engine._joined.run_in_time(iter([pairs]), claim=Claim(until), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]  # the first one at once: a score is there
     first.set()
     assert next(scored) == [(0, 2, 1.0)]
@@ -232,8 +233,9 @@ def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     assert list(scored) == [[(0, 1, 1.0)]]
 
 
-def test_batches_are_full_while_more_pairs_wait():
+def test_batches_are_full_while_more_pairs_wait(monkeypatch):
     """With two threads, a list is split in two only if nothing else is left."""
+    monkeypatch.setattr("secondpass.concurrency.admission.FIRST", 2)
     model = Model(threads=2, budget=800)
     with Calls(model) as calls:
         calls.engine.pace.learn([1], 1e-9)
@@ -241,7 +243,7 @@ def test_batches_are_full_while_more_pairs_wait():
             calls.engine.admission.cost.learn(8, 8.0)
         for number in range(4):
             texts = [f"{part:099}" for part in range(30)]
-            claim = Claim(time.monotonic() + 50, min_depth=2, pairs=30)
+            claim = Claim(time.monotonic() + 50, pairs=30)
             joined = calls.engine._joined
             items = [(0, n, pair) for n, pair in enumerate(model.prepare(str(number), texts))]
             calls.submit(list, joined.run_in_time(iter([items]), claim, 30))

@@ -20,7 +20,6 @@ from secondpass.scorers.batching.pairs import PairEngine
 from secondpass.scorers.checks import known_answers
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.late_interaction import LateInteractionScorer
 from secondpass.scorers.tokens.pair_tokenizer import PairTokenizer
 from secondpass.scorers.torch import texts as torch_texts
 from tiny_models import unigram, write_late_interaction, write_onnx, write_tokenizer
@@ -205,7 +204,7 @@ def test_a_model_is_checked_once_and_without_warm_up(random_folder, vectors, che
     settings = {"model": random_folder, "remember": 2}
     scorers = [CrossEncoderScorer(**settings) for _ in range(2)]
     off = CrossEncoderScorer(**settings, known_answers=False)
-    LateInteractionScorer(vectors, known_answers=False).score_pairs("cat", TEXTS)
+    CrossEncoderScorer(vectors, known_answers=False).score_pairs("cat", TEXTS)
     for scorer in (*scorers, off):
         scorer.score_pairs("cat", TEXTS)
     assert checked == [1]

@@ -23,7 +23,6 @@ from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub import model as scorers_hub
 from secondpass.scorers.hub.model import HubModel
-from secondpass.scorers.late_interaction import LateInteractionScorer
 from static_models import write_static
 from tiny_models import write_classifier, write_late_interaction, write_onnx
 
@@ -198,10 +197,9 @@ LACKING = [
 def test_what_a_cache_lacks(cache, row, backend):
     name, revision, reason = row
     settings = {"revision": revision, "cache_folder": cache, "local_files_only": True}
-    backends = {} if backend == "colbert" else {"backend": backend}
-    scorer = LateInteractionScorer if backend == "colbert" else CrossEncoderScorer
+    backends = {"family": "colbert"} if backend == "colbert" else {"backend": backend}
     with pytest.raises(ModelLoadError, match=f"{re.escape(f'{reason}, and {UNREACHABLE}')}$"):
-        scorer(name, **settings, **backends).warm_up()
+        CrossEncoderScorer(name, **settings, **backends).warm_up()
 
 
 def test_a_hub_that_a_variable_turns_off(cache, monkeypatch):
@@ -268,7 +266,7 @@ def caches(models, tmp_path_factory):
 def load(backend, cache, **settings):
     """Two scores of the hub's model."""
     if backend == "colbert":
-        scorer = LateInteractionScorer("some/colbert", cache_folder=cache, **settings)
+        scorer = CrossEncoderScorer("some/colbert", cache_folder=cache, **settings)
     else:
         settings = {"model": "some/model", "precision": "exact", **settings}
         scorer = CrossEncoderScorer(backend=backend, cache_folder=cache, **settings)

@@ -3,7 +3,6 @@
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 
@@ -13,7 +12,6 @@ import family_models as families
 from overlap_model import write_overlap
 from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.late_interaction import LateInteractionScorer
 from secondpass.scorers.torch.loading import observed_loading
 from tiny_models import (
     TINY_CAUSAL,
@@ -250,10 +248,8 @@ def test_right_models_load(name, tmp_path, caplog):
 def test_wrong_models_are_refused(name, tmp_path):
     write, message = WRONG[name]
     folder = str(write(tmp_path / name))
-    late = name.startswith("late interaction")
-    scorer = LateInteractionScorer if late else partial(CrossEncoderScorer, backend="torch")
     with pytest.raises(ModelLoadError, match=message) as caught:
-        scorer(folder).warm_up()
+        CrossEncoderScorer(folder, backend="torch").warm_up()
     assert folder in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / name / "ran").exists()
@@ -261,8 +257,8 @@ def test_wrong_models_are_refused(name, tmp_path):
 
 def test_weights_that_no_score_depends_on_may_be_missing(tmp_path):
     without_pooler = changed(write_late_interaction, folders.without("pooler"))
-    whole = LateInteractionScorer(str(write_late_interaction(tmp_path / "whole")))
-    scorer = LateInteractionScorer(str(without_pooler(tmp_path / "model")))
+    whole = CrossEncoderScorer(str(write_late_interaction(tmp_path / "whole")))
+    scorer = CrossEncoderScorer(str(without_pooler(tmp_path / "model")))
     assert scorer.score_pairs("cat", ["a", "dog"]) == whole.score_pairs("cat", ["a", "dog"])
 
 

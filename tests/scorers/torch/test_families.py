@@ -9,7 +9,7 @@ from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
 from tiny_architectures import write_architecture
-from tiny_models import write_classifier, write_late_interaction
+from tiny_models import write_classifier
 
 
 def two_labels(folder):
@@ -268,20 +268,6 @@ def test_prompt_is_the_instruction(tmp_path):
 
 
 # ---------------------------------------------------------------------- texts by themselves
-
-
-def test_late_interaction_is_a_read_out(tmp_path):
-    from secondpass.scorers.late_interaction import LateInteractionScorer
-
-    folder = str(write_late_interaction(tmp_path / "model", expansion=True))
-    expected = LateInteractionScorer(folder).score_pairs("cat", ["dog", "", "the cat sat " * 30])
-    scorer = scorer_of(folder)
-    assert scorer.score_pairs("cat", ["dog", "", "the cat sat " * 30]) == pytest.approx(
-        expected, abs=1e-5
-    )
-    assert scorer.score_kind == "unbounded"
-    assert scorer.truncated("cat", ["dog", "the cat sat " * 30]) == [1]
-    assert scorer.query_truncated("cat", ["dog", "the cat sat " * 30]) == []
 
 
 @pytest.mark.parametrize("cls", ["SentenceTransformer", "SparseEncoder"])

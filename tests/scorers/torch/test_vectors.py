@@ -100,27 +100,26 @@ def test_a_missing_package(folder, monkeypatch, package):
 # ---------------------------------------------------------------------- lengths
 
 
-@pytest.mark.parametrize("setting", ["query_length", "document_length"])
 @pytest.mark.parametrize(
     ("limit", "positions", "longest"),
     [(64, 80, 64), (80, 64, 64), (64, None, 64), (None, 64, 64), (None, None, None)],
 )
-def test_no_length_is_beyond_the_model(encoder, folder, setting, limit, positions, longest):
+def test_no_length_is_beyond_the_model(encoder, folder, limit, positions, longest):
     encoder.max_seq_length = limit
     encoder.module.config.max_position_embeddings = positions
-    assert loaded(folder, **{setting: longest or 10_000})
+    assert loaded(folder, max_length=longest or 10_000)
     if longest is not None:
-        message = f"{setting} is 65, but the model reads 64 tokens at most"
+        message = "max_length is 65, but the model reads 64 tokens at most"
         with pytest.raises(ModelLoadError, match=message):
-            loaded(folder, **{setting: 65})
+            loaded(folder, max_length=65)
 
 
 def test_a_model_without_lengths(encoder, folder):
     encoder.module = SimpleNamespace(config=encoder.module.config)
     [pair] = loaded(folder).prepare("q", ["a" * 1000])
     assert pair.length == 3 + 64
-    with pytest.raises(ModelLoadError, match="query_length and document_length cannot be set"):
-        loaded(folder, document_length=10)
+    with pytest.raises(ModelLoadError, match="max_length cannot be set"):
+        loaded(folder, max_length=10)
 
 
 # ---------------------------------------------------------------------- calls

@@ -21,17 +21,18 @@ Found: TypeAlias = list[tuple[int, Sequence[int], Any]]
 EARLY = 0.1
 """Share of its time before whose end a call fetches what was scored."""
 PARTS_AHEAD = 3
-"""Parts of a call with a deadline or a target that are prepared before they are needed."""
+"""Parts of a call with a deadline that are prepared before they are needed."""
 
 
 class BatchedCall:
-    """A call without deadline and target. Its thread waits until all of its pairs are scored.
+    """A call without a deadline. Its thread waits until all of its pairs are scored.
 
     Attributes:
         running: number of its parts that have not ended.
         scored: scores that its thread has not fetched yet.
         error: why it failed.
         left: whether its caller is gone, so that its scores are not fetched.
+        deadline: when its pairs have to be scored, as a value of ``time.monotonic()``.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class BatchedCall:
         self.scored: Found = []
         self.error: BaseException | None = None
         self.left = False
+        self.deadline = math.inf
         self._progress: SimpleQueue[None] = SimpleQueue()
         """Has an item if there may be something to fetch."""
 
@@ -54,10 +56,6 @@ class BatchedCall:
         It is not for every score: threads that run Python delay the workers.
         """
         return self.error is not None or not self.running
-
-    def latest(self, rank: int) -> float:  # noqa: ARG002
-        """When the pair of this rank has to be scored, as a value of ``time.monotonic()``."""
-        return math.inf
 
     def stop(self) -> None:
         """Fail, because nobody waits for its scores: its pairs are not begun any more."""
@@ -80,14 +78,14 @@ class BatchedCall:
 
 
 class TimedCall(BatchedCall):
-    """A call with a deadline or a target. Its thread fetches scores on the way.
+    """A call with a deadline. Its thread fetches scores on the way.
 
     It prepares a few parts ahead. It is woken to add another part; for each score of its core,
     with which its ranking may end at once; and shortly before its time ends, when what was scored
     is used.
 
     Attributes:
-        claim: its deadline and target.
+        claim: what it claims of the model.
         is_added: whether all of its parts are, so that the last one to end wakes it.
         is_over: whether its time does not suffice for further pairs.
     """
@@ -95,11 +93,12 @@ class TimedCall(BatchedCall):
     def __init__(self, claim: Claim) -> None:
         super().__init__()
         self.claim = claim
+        self.deadline = claim.deadline
         self.is_added = False
         self.is_over = False
         self._fetched = 0
         now = time.monotonic()
-        self._early = claim.until - EARLY * (claim.until - now)
+        self._early = claim.deadline - EARLY * (claim.deadline - now)
         """When it fetches what was scored."""
 
     @property
@@ -111,9 +110,6 @@ class TimedCall(BatchedCall):
             return False
         in_core = self._fetched < self.claim.core
         return self.is_over or in_core or time.monotonic() >= self._early
-
-    def latest(self, rank: int) -> float:
-        return self.claim.latest(rank)
 
     def wait(self) -> None:
         """Wait until it is woken, or shortly before its time ends.
@@ -176,9 +172,9 @@ class Entry(NamedTuple):
         return length
 
     @property
-    def latest(self) -> float:
+    def deadline(self) -> float:
         """When it has to be scored."""
-        return self.part.call.latest(self.rank)
+        return self.part.call.deadline
 
 
 def fail(calls: Iterable[BatchedCall], error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Batches of calls that have a deadline or a target: the pairs that are next come first."""
+"""Batches of calls that have a deadline: the pairs that are next come first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Next: TypeAlias = tuple[Key, int, TimedCall, Entry, Iterator[Entry]]
 
 
 class Deadlines:
-    """The pairs of calls with a deadline or a target that are in no batch yet.
+    """The pairs of calls with a deadline that are in no batch yet.
 
     Before each batch, the first of all waiting pairs, in the order of the admission, are planned
     together, and the batch with the first one is run. Pairs that cannot be scored in time are ended
@@ -120,7 +120,7 @@ class Deadlines:
             self.drop([call])
             return False
         first = next(iter(pairs.values()))
-        left = first.latest - RESERVE - now
+        left = first.deadline - RESERVE - now
         # One is tried, or a single slow batch would prevent all further ones.
         needed = first.length * (rate or 0.0) if call.claim.begun else 0.0
         if left > 0 and needed <= left * _PAIR_TIME_SHARE:
@@ -150,7 +150,7 @@ class Deadlines:
             if tokens >= self._budget and is_after_cores(place):
                 break
             if not window and rate:  # one that waits for others may not be late for it
-                most = min(most, (entry.latest - now) * _BATCH_TIME_SHARE * self._threads / rate)
+                most = min(most, (entry.deadline - now) * _BATCH_TIME_SHARE * self._threads / rate)
             window.append(entry)
             tokens += entry.length
             if following := next(pairs, None):
@@ -164,13 +164,13 @@ class Deadlines:
         self, window: Sequence[Entry], now: float, rate: float, threads: int
     ) -> Sequence[Entry]:
         """The batch with the first pair of a window, without pairs that it would make late."""
-        tokens = _BATCH_TIME_SHARE * (window[0].latest - RESERVE - now) / rate
+        tokens = _BATCH_TIME_SHARE * (window[0].deadline - RESERVE - now) / rate
         budget = max(1, round(min(self._budget, tokens)))
         plan = self._plan([entry.length for entry in window], budget=budget, threads=threads)
         with_first = sorted(min(plan, key=min))  # the first pair has the lowest index
         planned = [window[index] for index in with_first]
         seconds = max(entry.length for entry in planned) * len(planned) * rate
-        in_time = [entry for entry in planned if now + seconds < entry.latest - RESERVE]
+        in_time = [entry for entry in planned if now + seconds < entry.deadline - RESERVE]
         return in_time if window[0] in in_time else window[:1]
 
     def _begin(self, entry: Entry, now: float) -> None:

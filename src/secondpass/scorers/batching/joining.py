@@ -2,7 +2,7 @@
 
 A short list alone makes small batches of different lengths, which need much padding. So concurrent
 calls share batches. Calls without a deadline go in rounds
-(:mod:`secondpass.scorers.batching.rounds`), and those with a deadline or a target by the order of
+(:mod:`secondpass.scorers.batching.rounds`), and those with a deadline by the order of
 their pairs (:mod:`secondpass.scorers.batching.deadlines`). While both wait, every fourth batch is
 one of a round.
 
@@ -86,7 +86,7 @@ class JoinedBatches:
 
     @property
     def admission(self) -> Admission:
-        """Decides who is next, of the calls with a deadline or a target."""
+        """Decides who is next, of the calls with a deadline."""
         return self._deadlines.admission
 
     @property
@@ -122,11 +122,11 @@ class JoinedBatches:
     def run_in_time(
         self, parts: Iterator[Sequence[Item]], claim: Claim, pairs: int
     ) -> Iterator[Found]:
-        """Run pairs before a deadline or a target, perhaps in batches with those of other calls.
+        """Run pairs before a deadline, perhaps in batches with those of other calls.
 
         Args:
             parts: pairs in the order of their ranks; the next part is taken when few are left.
-            claim: the call's deadline and target.
+            claim: the call's claim, with its deadline.
             pairs: the number of all pairs.
 
         Yields:

@@ -24,8 +24,8 @@ class ListEngine:
     Copies of a passage in a list are read once, so that they have the same score.
 
     A list is scored whole, since the score of a passage depends on the others. So the claim of a
-    call (:data:`~secondpass.concurrency.admission.CLAIM`) is not read: a target has no effect, no
-    call is refused, and the wait for other lists counts as calling.
+    call (:data:`~secondpass.concurrency.admission.CLAIM`) is not read: no call is
+    refused, and the wait for other lists counts as calling.
     """
 
     def __init__(self, model: Any, reason: str = "") -> None:

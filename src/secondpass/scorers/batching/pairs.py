@@ -29,7 +29,7 @@ Prepare = Callable[[str, Sequence[str]], Sequence[Any]]
 """Prepares the pairs of a query and passages for a model."""
 
 _PASSAGES_AHEAD = 32
-"""Passages that are prepared together if there is a deadline or a target."""
+"""Passages that are prepared together if there is a deadline."""
 
 
 class PairModel(Protocol):
@@ -114,7 +114,7 @@ class PairEngine:
 
     @property
     def admission(self) -> Admission:
-        """Decides who is next, of the calls with a deadline or a target."""
+        """Decides who is next, of the calls with a deadline."""
         return self._joined.admission
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
@@ -141,8 +141,8 @@ class PairEngine:
             deadline: a value of ``time.monotonic()``; None for none.
             instruction: of the call, for a model whose prompt has it.
 
-        The claim of the context (:data:`~secondpass.concurrency.admission.CLAIM`), if any, has a
-        target, too.
+        The claim of the context (:data:`~secondpass.concurrency.admission.CLAIM`), if any, says
+        when its ranking made the call.
 
         Raises:
             OverloadedError: other calls leave no time for the first passages.

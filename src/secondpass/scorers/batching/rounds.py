@@ -9,7 +9,7 @@ from secondpass.scorers.batching.calls import BatchedCall, Entry, Part, fail
 
 
 class Rounds:
-    """The parts of calls without deadline and target that wait, and the batches of one round.
+    """The parts of calls without a deadline that wait, and the batches of one round.
 
     A round takes from each call as many parts as there are threads: what the threads would run for
     it alone. All pairs of a round are split into new batches. A long list does not delay others,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _CHARACTERS_PER_TOKEN = 5
 _KEPT_PASSAGES = 64
-"""At least. Batches are sorted by length, so that the pairs of a passage are near each other."""
+"""Batches are sorted by length, so that the pairs of a passage are near each other."""
 _KEPT_QUERIES = 64
 """Queries whose vectors are kept, because their pairs are in several batches."""
 _STATIC_TEXTS, _STATIC_BUDGET = 256, 65_536
@@ -65,9 +65,11 @@ class VectorPair(NamedTuple):
 class VectorModel(TorchRunner):
     """A model of sentence-transformers whose ``kind``, the class, is no ``CrossEncoder``.
 
-    ``MultiVectorEncoder`` is that of late interaction. Without ``batch_size``, a forward pass has
-    8 texts on a CPU, 32 elsewhere, and of static embeddings 256; ``remember`` is the number of
-    passages whose vectors are kept.
+    ``MultiVectorEncoder`` is that of late interaction, ``score = sum_i max_j q_i · p_j``: q_i and
+    p_j are the vectors of the tokens of query and passage that the model scores (Khattab and
+    Zaharia, "ColBERT", SIGIR 2020). ``max_length`` is the number of tokens per passage. Without
+    ``batch_size``, a forward pass has 8 texts on a CPU, where padding costs more than a larger
+    batch gains, 32 elsewhere, and of static embeddings 256.
 
     Raises:
         ModelLoadError: the model cannot be loaded, or lacks weights that its scores need.
@@ -84,10 +86,8 @@ class VectorModel(TorchRunner):
         *,
         device: str,
         precision: Precision,
-        query_length: int | None = None,
-        document_length: int | None = None,
+        max_length: int | None = None,
         batch_size: int | None = None,
-        remember: int = 0,
         options: Mapping[str, Any],
     ) -> None:
         super().__init__(
@@ -96,7 +96,7 @@ class VectorModel(TorchRunner):
             device=device,
             precision=precision,
             options=options,
-            settings={"kind": kind, "lengths": [query_length, document_length]},
+            settings={"kind": kind, "length": max_length},
         )
         import sentence_transformers
 
@@ -133,7 +133,7 @@ class VectorModel(TorchRunner):
                 lambda model: model.encode_document([SAMPLE], **self._form)[0],
                 trust_remote_code=trusted,
             )
-            _set_lengths(encoder, query_length, document_length)
+            _set_length(encoder, max_length)
             positions = learned_positions(getattr(encoder, "transformers_model", None))
             if positions is not None and positions < (encoder.max_seq_length or 1 << 30):
                 encoder.max_seq_length = positions
@@ -154,7 +154,7 @@ class VectorModel(TorchRunner):
             self.budget = self.batch_size * (3 + longest)
         self._kept: Mapping[str, LRU[bytes, Tensor]] = {
             "query": LRU(_KEPT_QUERIES),
-            "document": LRU(max(remember, _KEPT_PASSAGES)),
+            "document": LRU(_KEPT_PASSAGES),
         }
 
     @property
@@ -276,26 +276,17 @@ def _check_vectors(name: str, encoder: Any) -> None:
         )
 
 
-def _set_lengths(
-    encoder: MultiVectorEncoder, query_length: int | None, document_length: int | None
-) -> None:
-    """Replace the model's own lengths, unless it reads fewer tokens, or has no such setting."""
-    if query_length is None and document_length is None:
+def _set_length(encoder: MultiVectorEncoder, length: int | None) -> None:
+    """Replace the model's own length of passages, unless it reads fewer tokens."""
+    if length is None:
         return
     module: Any = encoder[0]
     if not hasattr(module, "document_length"):
-        raise ValueError("query_length and document_length cannot be set for this model")
+        raise ValueError("max_length cannot be set for this model")
     longest = min(
         encoder.max_seq_length or 1 << 30,
         getattr(module.config, "max_position_embeddings", None) or 1 << 30,
     )
-    for name, length in (("query_length", query_length), ("document_length", document_length)):
-        if length is not None and length > longest:
-            raise ValueError(f"{name} is {length}, but the model reads {longest} tokens at most")
-    if document_length is not None:
-        module.document_length = document_length
-    if query_length is not None:
-        expansion = module.query_expansion
-        module.query_length = query_length
-        if expansion is not None:
-            module.query_expansion = {**expansion, "length": query_length}
+    if length > longest:
+        raise ValueError(f"max_length is {length}, but the model reads {longest} tokens at most")
+    module.document_length = length

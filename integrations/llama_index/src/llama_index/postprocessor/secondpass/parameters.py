@@ -37,8 +37,7 @@ INSTEAD = {
     ),
     "gpt_model": "pass the language model as llm=, to {'method': {'type': 'listwise', …}}",
     "provider": "write {'method': {'type': 'decisions', 'api': 'systemone'}} for TypeSafe",
-    "tokenizer": "leave it out; late_interaction, which takes the place of ColbertRerank, and "
-    "cross_encoder use the tokenizer of their model",
+    "tokenizer": "leave it out; cross_encoder uses the tokenizer of its model",
     "timeout_s": "write {'method': {'type': 'decisions', 'timeout': …}}",
     "verbose": "leave it out; rerank_nodes returns a report",
     "mode": "use metadata_mode=; JevRerank's is the question of {'method': {'type': 'decisions'}}",

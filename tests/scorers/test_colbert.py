@@ -1,7 +1,9 @@
+"""Models of late interaction: those of the family ``colbert``."""
+
 import json
 import shutil
 import time
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
@@ -10,7 +12,7 @@ from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass import Candidate, ConfigurationError, InputError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.late_interaction import LateInteractionScorer
+from secondpass.scorers.families.descriptions import FAMILIES
 from tiny_models import write_late_interaction
 
 DOCUMENTS = ["the dog ran", "cat food on a mat", "a", "", "on", "the cat sat " * 300, "the dog ran"]
@@ -33,7 +35,8 @@ def scorer(folder):
     return opened(folder)
 
 
-opened = cache(LateInteractionScorer)
+colbert = partial(CrossEncoderScorer, family="colbert")
+opened = cache(colbert)
 
 
 def model_of(scorer):
@@ -91,37 +94,35 @@ def test_no_model_of_another_family_is_loaded(tmp_path, own, base, message):
     for name, content in (("config_sentence_transformers", own), ("config", base)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     with pytest.raises(ModelLoadError, match=rf"does not fit the family 'colbert' .*{message}"):
-        LateInteractionScorer(str(tmp_path)).warm_up()
+        colbert(str(tmp_path)).warm_up()
 
 
 def test_a_folder_without_a_model(tmp_path):
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
-        LateInteractionScorer(str(tmp_path)).warm_up()
+        colbert(str(tmp_path)).warm_up()
 
 
-def test_it_is_the_cross_encoder_with_its_family_fixed(folder, tmp_path):
-    late, other = (
-        kind(folder, score_cache=str(tmp_path / f"{kind.__name__}.db"))
-        for kind in (LateInteractionScorer, CrossEncoderScorer)
-    )
-    assert (late.score_kind, late.takes_instruction) == ("unbounded", False)
-    expected = late.score_pairs("the mat", DOCUMENTS)
-    assert other.score_pairs("the mat", DOCUMENTS) == expected
-    assert other.engine == late.engine
-    assert "which only torch runs" in late.engine.reason
-    new = LateInteractionScorer(folder, remember=3, score_cache=late.score_cache)
+def test_what_is_known_before_it_is_loaded_and_the_scores_that_are_kept(folder, tmp_path):
+    named = colbert(folder, score_cache=str(tmp_path / "scores.db"))
+    assert (named.score_kind, named.takes_instruction) == ("unbounded", False)
+    expected = named.score_pairs("the mat", DOCUMENTS)
+    recognised = CrossEncoderScorer(folder)
+    assert recognised.score_pairs("the mat", DOCUMENTS) == expected
+    assert recognised.score_kind == "unbounded"
+    assert "which only torch runs" in named.engine.reason
+    new = colbert(folder, score_cache=named.score_cache, batch_size=3)
     new.warm_up()
-    assert new.loaded_model is not late.loaded_model
+    assert new.loaded_model is not named.loaded_model
     model_of(new).run = None  # not called: the scores are remembered
     assert new.score_pairs("the mat", DOCUMENTS) == expected
     with pytest.raises(InputError, match="instruction"):
-        late.score_pairs("the mat", DOCUMENTS, instruction="find")
+        named.score_pairs("the mat", DOCUMENTS, instruction="find")
 
 
 def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
     mean = shutil.copytree(folder, tmp_path / "mean")
     edit(mean, "config_sentence_transformers.json", similarity_fn_name="meanmaxsim")
-    ours = LateInteractionScorer(str(mean)).score_pairs("the mat", DOCUMENTS)
+    ours = colbert(str(mean)).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
     assert ours != close(reference(str(mean), "the mat"))
 
@@ -147,20 +148,14 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
 
 def test_lengths(folder, expanding):
     def shorten(model):
-        model[0].query_length, model[0].document_length = 8, 10
+        model[0].document_length = 10
 
     long = ["food on the mat " * 30, "cat " * 8]
     query = "the cat sat on a mat dog ran yes no query food"
-    ours = LateInteractionScorer(folder, query_length=8, document_length=10)
+    ours = colbert(folder, max_length=10)
     assert ours.score_pairs(query, long) == close(reference(folder, query, long, shorten))
     assert ours.score_pairs(query, long) != close(reference(folder, query, long))
-    extended = LateInteractionScorer(expanding, query_length=24)
-    assert [len(vectors) for vectors in model_of(extended).encode("query", ["cat", query])] == [
-        24
-    ] * 2
-    assert len(model_of(LateInteractionScorer(expanding)).encode("query", ["cat"])[0]) == 16
-    shorter = LateInteractionScorer(expanding, query_length=10)
-    assert len(model_of(shorter).encode("query", ["cat"])[0]) == 10
+    assert len(model_of(colbert(expanding)).encode("query", ["cat"])[0]) == 16
 
 
 def test_many_requests(scorer):
@@ -178,10 +173,9 @@ def test_many_requests(scorer):
     assert not list(scorer.score_batches([("cat", [])], None))
 
 
-@pytest.mark.parametrize("remember", [0, 100])
-def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, tmp_path, remember):
+def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, tmp_path):
     own = str(shutil.copytree(folder, tmp_path / "own"))  # shares its vectors with no other
-    scorer = LateInteractionScorer(own, remember=remember, known_answers=False)
+    scorer = colbert(own, known_answers=False)
     scorer.warm_up()
     model, encoded = model_of(scorer), []
     encode = model.encoder.encode_document
@@ -196,20 +190,18 @@ def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, tmp_path, r
     assert [pair.length == 0 for pair in model.prepare("cat", ["on", "a"])] == [True, False]
     scorer.score_pairs("cat", [f"mat {number}" for number in range(64)])
     scorer.score_many(requests)
-    assert encoded.count("dog") == (1 if remember else 2)
+    assert encoded.count("dog") == 2
 
 
 def test_prompts(folder, scorer):
-    other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
-    theirs = reference(
-        folder, "cat", change=lambda model: model.prompts.update(query="food ", document="mat ")
-    )
+    other = colbert(folder, prompt="food ")
+    theirs = reference(folder, "cat", change=lambda model: model.prompts.update(query="food "))
     assert other.score_pairs("cat", DOCUMENTS) == close(theirs)
     assert other.score_pairs("cat", DOCUMENTS) != close(scorer.score_pairs("cat", DOCUMENTS))
 
 
 def test_engine(folder):
-    new = LateInteractionScorer(folder, batch_size=5)
+    new = colbert(folder, batch_size=5)
     assert new.engine is None
     new.score_pairs("cat", ["a"])
     assert (new.engine.backend, new.engine.precision) == ("torch", "float32")
@@ -224,7 +216,7 @@ def test_engine(folder):
 @IGNORES_FORKS
 @pytest.mark.parametrize("loaded", [True, False])
 def test_fork(folder, scorer, loaded):
-    shared = LateInteractionScorer(folder, remember=10)
+    shared = colbert(folder)
     expected = scorer.score_pairs("cat", DOCUMENTS)
     if loaded:
         shared.score_pairs("dog", DOCUMENTS[:2])
@@ -248,29 +240,30 @@ def test_models_of_pylate(folder, tmp_path):
         {"query_prefix": "yes ", "document_prefix": "no ", "query_length": 20},
     ):
         (old / "config_sentence_transformers.json").write_text(json.dumps(settings))
-        ours = LateInteractionScorer(str(old))
+        ours = colbert(str(old))
         theirs = reference(str(old), "cat", change=lambda model: None)  # files that change
         assert ours.score_pairs("cat", DOCUMENTS) == close(theirs)
         length = settings.get("query_length", 32)
         assert len(model_of(ours).encode("query", ["cat"])[0]) == length
 
 
-def test_settings(folder):
-    settings = {
-        "type": "late_interaction",
-        "model": folder,
-        "query_length": 12,
-        "prompts": {"query": "food "},
-        "remember": 7,
-        "token_env": "MY_HUB_TOKEN",
-    }
-    reranker = Reranker(settings)
-    assert reranker.to_config()["method"] == settings
-    for wrong, told in (
-        ({}, "model: is required"),
-        ({"model": "a", "remember": -1}, "remember: "),
-        ({"model": "a", "prompts": {"passage": "a"}}, "prompts"),
-        ({"model": "a", "token": "a", "token_env": "A"}, "token, token_env: give one of them"),
-    ):
+OTHERS = sorted({*FAMILIES} - {"classifier"})
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_family_that_the_default_model_has_not_needs_a_model(family):
+    told = f"model: is required with the family '{family}'"
+    with pytest.raises(ConfigurationError, match=told):
+        Reranker({"type": "cross_encoder", "family": family})
+    assert Reranker({"type": "cross_encoder", "family": family, "model": "a/b"})
+
+
+def test_the_family_of_the_default_model_needs_none():
+    assert Reranker({"type": "cross_encoder", "family": "classifier"})
+
+
+def test_the_name_of_the_method_that_it_was():
+    told = r"'type': 'cross_encoder', 'model': …, 'family': 'colbert'"
+    for method in ("late_interaction", {"type": "late_interaction", "model": "a"}):
         with pytest.raises(ConfigurationError, match=told):
-            Reranker({"type": "late_interaction", **wrong})
+            Reranker(method)
