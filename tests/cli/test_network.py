@@ -74,50 +74,37 @@ NO_SERVER = "no server answers at http://127.0.0.1:9; start it, or set `base_url
 READS_FILE = not httpx.__version__.startswith("0.27.")  # 0.27 ignores a file that is missing
 
 ENVIRONMENTS = [
-    # variables, what is listed of proxies and of certificates, what the ranking says
+    # variables, what is listed of them, what the ranking says
     (
         {"HTTP_PROXY": "http://user:word@127.0.0.1:9"},
-        {"HTTP_PROXY": "http://127.0.0.1:9: not reached: Connection refused"},
-        {},
+        {"HTTP_PROXY": "http://127.0.0.1:9"},
         "the proxy cannot be reached",
     ),
     (
         {"all_proxy": "socks://user:word@127.0.0.1:9"},
-        {"all_proxy": "'socks' is not the scheme of a proxy; write one of http, https, socks5,"},
-        {},
-        "all_proxy: 'socks' is not the scheme of a proxy",
+        {"all_proxy": "socks://127.0.0.1:9"},
+        "all_proxy: socks://127.0.0.1:9",
     ),
     (
         {"NO_PROXY": "[::1]"},
-        {"NO_PROXY": "'[::1]' cannot be read; write the address without brackets"},
-        {},
-        "NO_PROXY: '[::1]' cannot be read",
+        {"NO_PROXY": "[::1]; write addresses without brackets"},
+        "NO_PROXY: [::1]; write addresses without brackets",
     ),
     (
         {"SSL_CERT_FILE": "/no/such/file.pem"},
-        {},
         {"SSL_CERT_FILE": "'/no/such/file.pem' cannot be read: No such file or directory"},
         "SSL_CERT_FILE: '/no/such/file.pem' cannot be read" if READS_FILE else NO_SERVER,
     ),
     (
-        {"SSL_CERT_DIR": "/no/such/folder"},
-        {},
-        {"SSL_CERT_DIR": "'/no/such/folder' cannot be read: No such file or directory"},
-        NO_SERVER,
-    ),
-    (
         {"CURL_CA_BUNDLE": "/no/such/file.pem"},
-        {},
         {"CURL_CA_BUNDLE": "is not read; set SSL_CERT_FILE"},
         NO_SERVER,
     ),
 ]
 
 
-@pytest.mark.parametrize(("variables", "proxies", "certificates", "reason"), ENVIRONMENTS)
-def test_proxies_and_certificates_in_use(
-    secondpass, write, monkeypatch, variables, proxies, certificates, reason
-):
+@pytest.mark.parametrize(("variables", "listed", "reason"), ENVIRONMENTS)
+def test_proxies_and_certificates_in_use(secondpass, write, monkeypatch, variables, listed, reason):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -133,11 +120,8 @@ def test_proxies_and_certificates_in_use(
     told = secondpass(*call, "--json")
     shown = on_a_terminal(*call, env={"COLUMNS": "300"})
     found = json.loads(told.out)
-    assert found["network"]["proxies"].keys() == proxies.keys()
-    assert found["network"]["certificates"].keys() == certificates.keys()
-    listed = {**found["network"]["proxies"], **found["network"]["certificates"]}
-    for name, status in {**proxies, **certificates}.items():
-        assert listed[name].startswith(status)
+    assert found["network"]["environment"] == listed
+    for name, status in listed.items():
         assert f"{name}: {status}" in shown
     assert reason in found["reranker"]["reason"]
     through = "HTTP_PROXY" in variables or "all_proxy" in variables

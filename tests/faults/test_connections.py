@@ -131,13 +131,12 @@ def test_plain_http_to_a_tls_port(rank, mode, flavour):
 
 BROKEN = [
     # a variable that prevents a client, its value, a part of the message
-    ("ALL_PROXY", "socks://user:pass-word@h:1", "'socks' is not the scheme of a proxy"),
-    ("all_proxy", "socks://h:1", "'socks' is not the scheme of a proxy"),
-    ("http_proxy", "nonsense://x", "'nonsense' is not the scheme of a proxy"),
-    ("HTTPS_PROXY", "http://h:port", "it is not a valid address"),
+    ("ALL_PROXY", "socks://user:pass-word@h:1", "; ALL_PROXY: socks://h:1"),
+    ("all_proxy", "socks://h:1", "ValueError: Unknown scheme for proxy URL"),
+    ("http_proxy", "nonsense://x", "http_proxy: nonsense://x"),
+    ("HTTPS_PROXY", "http://h:port", "InvalidURL: Invalid port: 'port'"),
     ("SSL_CERT_FILE", "/no/such/file.pem", "'/no/such/file.pem' cannot be read"),
     ("SSL_CERT_FILE", __file__, "has no certificates in PEM form"),
-    ("SSLKEYLOGFILE", "/no/such/folder/keys", "cannot be written"),
 ]
 
 
@@ -183,7 +182,7 @@ def test_brackets_in_no_proxy_are_explained(rank, flavour, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "localhost,[::1]")
     (issue,) = rank("sync", flavour, "http://127.0.0.1:9").report.issues
     assert issue.code == "no_client"
-    assert "NO_PROXY: '[::1]' cannot be read; write the address without brackets" in issue.message
+    assert "NO_PROXY: localhost,[::1]; write addresses without brackets" in issue.message
 
 
 @contextlib.contextmanager
@@ -258,9 +257,9 @@ def test_a_server_that_is_not_there_is_named(rank, mode, flavour):
 @pytest.mark.parametrize(
     ("variables", "reason"),
     [
-        ({"SSL_CERT_FILE": str(ONE_AUTHORITY)}, "; trusted are those of SSL_CERT_FILE ["),
-        ({"SSL_CERT_DIR": "/no/such/folder"}, "of SSL_CERT_DIR: '/no/such/folder' cannot be read"),
-        ({"REQUESTS_CA_BUNDLE": "x"}, "; REQUESTS_CA_BUNDLE is not read, set SSL_CERT_FILE ["),
+        ({"SSL_CERT_FILE": str(ONE_AUTHORITY)}, f"; SSL_CERT_FILE: {ONE_AUTHORITY} ["),
+        ({"SSL_CERT_DIR": "/no/such/folder"}, "; SSL_CERT_DIR: /no/such/folder ["),
+        ({"REQUESTS_CA_BUNDLE": "x"}, "; REQUESTS_CA_BUNDLE: is not read; set SSL_CERT_FILE ["),
         ({}, " ["),
     ],
 )

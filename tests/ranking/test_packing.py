@@ -113,7 +113,23 @@ def test_what_is_packed_fits_once_and_is_found_again(passages, tokens, count, **
         assert re.fullmatch(joined(parts), packed.text[source.start : source.stop])
         assert all(before[1] <= after[0] for before, after in pairwise(source.spans))
         assert packed.text[source.start : source.stop] in packed.passages[source.number - 1]
-    assert len(packed.passages) == len({source.number for source in packed.sources})
+    numbers = [source.number for source in packed.sources]
+    assert numbers == [*range(1, len(packed.passages) + 1)]
+    if options["neighbours"]:
+        assert_no_text_twice(ranking, packed)
+
+
+def assert_no_text_twice(ranking, packed):
+    """No character of a document, but white space, is packed as part of two passages."""
+    seen = set()
+    for source in packed.sources:
+        item = ranking[source.position]
+        where = item.candidate.metadata.get(FIELDS[1])
+        if where is None or not DOCUMENT.startswith(item.text, where):
+            continue
+        places = {where + at for span in source.spans for at in range(*span)}
+        assert not any(DOCUMENT[place].strip() for place in seen & places)
+        seen |= places
 
 
 # ---------------------------------------------------------------------- how often it counts
@@ -160,13 +176,15 @@ def test_each_part_is_counted_once(made, share, least):
 
 
 @pytest.mark.parametrize("share", [0.5, 9])
-def test_neighbours_are_found_without_comparing_all(share):
+def test_overlaps_are_found_without_comparing_all(share):
     """An order of magnitude: each text is compared with the few that begin as it ends."""
     words = [f"apple-{index:015d}" for index in range(1500)]
     texts = [f"{one} {next}" for one, next in pairwise(words)]
     packed = ranking_of(*texts).pack(round(share * 1500), count=Counted(), numbered=False)
-    assert packed.passages[0].split() == words[: len(packed.passages[0].split())]
-    assert len(packed.passages) == 1
+    shown = packed.text.replace(MARK, "").split()
+    assert shown == words[: len(shown)]
+    # A passage is a new word and a mark.
+    assert len(shown) == min(1500, round(share * 750) + 1)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +370,7 @@ def test_long_lines_of_code_are_divided():
     assert packed.text == f"{MARK} eat(apple); {MARK}"
 
 
-# ---------------------------------------------------------------------- copies and neighbours
+# ---------------------------------------------------------------------- copies and overlaps
 
 
 def test_copies_are_packed_once():
@@ -370,27 +388,43 @@ LEFT, SHARED, RIGHT = "We saw trees. ", "They had many red apples. ", "It rained
 @pytest.mark.parametrize(
     ("passages", "expected", "left_out"),
     {
-        "by overlap": ([LEFT + SHARED, SHARED + RIGHT], [LEFT + SHARED + RIGHT], {}),
-        "the later one is better": ([SHARED + RIGHT, LEFT + SHARED], [LEFT + SHARED + RIGHT], {}),
+        "the later one is worse": (
+            [LEFT + SHARED, SHARED + RIGHT],
+            [LEFT + SHARED, f"{MARK} {RIGHT}"],
+            {},
+        ),
+        "the later one is better": (
+            [SHARED + RIGHT, LEFT + SHARED],
+            [SHARED + RIGHT, f"{LEFT}{MARK}"],
+            {},
+        ),
+        "between two others": (
+            [LEFT + SHARED, RIGHT + SHARED[::-1], SHARED + " red. " + RIGHT + SHARED[::-1]],
+            [LEFT + SHARED, RIGHT + SHARED[::-1], f"{MARK} red. {MARK}"],
+            {},
+        ),
         "a short overlap may be chance": (
             ["a b c. They", "They d e f."],
             ["a b c. They", "They d e f."],
             {},
         ),
+        "by fields": (
+            [("two three", at(4)), ("one two", at(0))],
+            ["two three", f"one {MARK}"],
+            {},
+        ),
         "by fields, touching": (
             [("one two ", at(0)), ("three four", at(8))],
-            ["one two three four"],
+            ["one two ", "three four"],
             {},
         ),
-        "by fields, overlapping": (
-            [("two three", at(4)), ("one two", at(0))],
-            ["one two three"],
+        "another document": (
+            [("one two", at(0)), ("two three", at(4, "e"))],
+            ["one two", "two three"],
             {},
         ),
-        "a removed line end between": ([("one", at(0)), ("two", at(4))], ["one two"], {}),
-        "too far apart": ([("one", at(0)), ("two", at(9))], ["one", "two"], {}),
-        "another document": ([("one ", at(0)), ("two", at(4, "e"))], ["one ", "two"], {}),
         "fields that are wrong": ([("one two", at(0)), ("three", at(4))], ["one two", "three"], {}),
+        "white space only": ([("one ", at(0)), (" two", at(3))], ["one ", " two"], {}),
         "one within another": (
             [("one two three", at(0)), ("two", at(4))],
             ["one two three"],
@@ -398,31 +432,40 @@ LEFT, SHARED, RIGHT = "We saw trees. ", "They had many red apples. ", "It rained
         ),
         "the larger one is worse": (
             [("two", at(4)), ("one two three", at(0))],
-            ["one two three"],
-            {"repeated": (0,)},
-        ),
-        "three in a row": (
-            [("three", at(8)), ("one ", at(0)), ("two ", at(4))],
-            ["one two three"],
+            ["two", f"one {MARK} three"],
             {},
+        ),
+        "covered by two": (
+            [("one two", at(0)), ("three", at(8)), ("two three", at(4))],
+            ["one two", "three"],
+            {"repeated": (2,)},
         ),
     }.values(),
 )
-def test_neighbours_are_merged(passages, expected, left_out):
+def test_text_that_passages_share_is_packed_once(passages, expected, left_out):
     packed = ranking_of(*passages).pack(100, neighbours=FIELDS, numbered=False)
     assert list(packed.passages) == expected
     assert packed.left_out == left_out
+    assert [source.number for source in packed.sources] == [*range(1, len(expected) + 1)]
+
+
+def test_what_is_not_packed_of_a_better_passage_covers_nothing():
+    text = f"{LEFT}{'It rained all day. ' * 3}{SHARED}"
+    passages = (text, {}, sentences_of(LEFT, [0.9])), (SHARED + RIGHT, {})
+    packed = ranking_of(*passages).pack(11, count=words, numbered=False)
+    assert packed.passages == (f"{LEFT.strip()} {MARK}", SHARED + RIGHT)
+
+
+def test_lines_of_code_stay_whole_where_passages_overlap():
+    at_word = CODE.index("for apple")
+    one, other = CODE[: CODE.index("red\n")], CODE[at_word - 30 :]
+    packed = ranking_of(one, other).pack(100, numbered=False)
+    assert packed.passages[1] == f"{MARK}\n        total += apple.red\n    return total\n"
 
 
 def test_different_names_are_different_documents():
     one, other = (LEFT + SHARED, {"title": "A"}), (SHARED + RIGHT, {"title": "B"})
-    assert len(ranking_of(one, other).pack(100).passages) == 2
-
-
-def test_the_sources_of_merged_neighbours_share_a_number():
-    packed = ranking_of(SHARED + RIGHT, LEFT + SHARED).pack(100)
-    assert [(source.number, source.position) for source in packed.sources] == [(1, 1), (1, 0)]
-    assert packed.sources[1].spans == ((len(SHARED), len(SHARED + RIGHT)),)
+    assert ranking_of(one, other).pack(100).passages == (one[0], other[0])
 
 
 # ---------------------------------------------------------------------- order, counters, names

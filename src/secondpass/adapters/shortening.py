@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from secondpass.ranking.result import Ranking
@@ -14,12 +12,12 @@ SOURCES_KEY = "rerank_sources"
 
 
 class Shortened(NamedTuple):
-    """The text of a document that stands for one candidate, or for several that were merged.
+    """The text of a document in place of its whole text.
 
     Attributes:
         text: its new text.
-        sources: of each candidate the ``id`` and the ``spans`` of its text that are there, as
-            ``[start, stop]`` in characters, in the order of the text.
+        sources: the ``id`` of the candidate and the ``spans`` of its text that are there, as
+            ``[start, stop]`` in characters.
     """
 
     text: str
@@ -36,8 +34,8 @@ def shortened(
 ) -> tuple[Ranking, list[Shortened]]:
     """The best items whose texts fit the budget, and these texts; see :meth:`Ranking.pack`.
 
-    Of merged neighbours there is the best. The report of the ranking says what was left out by
-    ``max_tokens``, as ``repeated``, and without a text (``no_text``).
+    The report of the ranking says what was left out by ``max_tokens``, as ``repeated``, and
+    without a text (``no_text``).
 
     Args:
         ranking: of candidates with the metadata of the documents.
@@ -49,15 +47,12 @@ def shortened(
     packed = ranking.pack(max_tokens, count=count, neighbours=neighbours, numbered=False)
     items = {item.position: item for item in ranking}
     kept, texts = [], []
-    for number, group in groupby(packed.sources, key=attrgetter("number")):
-        sources, text = [*group], packed.passages[number - 1]
-        item = items[min(sources, key=attrgetter("rank")).position]
+    for source, text in zip(packed.sources, packed.passages, strict=True):
+        item = items[source.position]
         # Another text has other positions.
         kept.append(item if text == item.text else replace(item, span=None))
-        parts = [
-            {"id": source.id, "spans": [[*span] for span in source.spans]} for source in sources
-        ]
-        texts.append(Shortened(text, parts))
+        spans = [[*span] for span in source.spans]
+        texts.append(Shortened(text, [{"id": source.id, "spans": spans}]))
     names = {"tokens": "max_tokens"}
     left_out = {names.get(why, why): positions for why, positions in packed.left_out.items()}
     report = replace(ranking.report, left_out={**ranking.report.left_out, **left_out})

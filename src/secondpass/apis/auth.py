@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from secondpass.errors import ConfigurationError, LLMError, Problem
 from secondpass.services.client import NO_KEY
-from secondpass.services.network import explanation
+from secondpass.services.network import as_text, unreadable
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class Credentials:
                 available = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
         except Exception as error:  # the message may hold parts of a key
             files = ("AWS_CA_BUNDLE",) if self._auth.sigv4 else _BUNDLES
-            reason = f"{type(error).__name__}{explanation(error, files)}"
+            found = as_text(unreadable(files))
+            reason = "; ".join(filter(None, [type(error).__name__, found]))
             message = f"the credentials cannot be loaded ({reason})"
             raise LLMError(message, "no_key", sent=False) from None
         if not available:

@@ -10,13 +10,7 @@ from urllib.parse import urlsplit
 
 from secondpass.config import preset, preset_names
 from secondpass.errors import ConfigurationError
-from secondpass.services.network import (
-    certificates,
-    no_proxy,
-    proxies,
-    proxy_for,
-    unread_certificates,
-)
+from secondpass.services.network import environment, proxy_for
 from secondpass.settings import registry, variable
 from secondpass.settings.environment import read
 
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 3.0
 """Seconds to wait for a connection."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -53,31 +47,9 @@ def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
     origins = sorted({_origin(address) for address in addresses})
     return {
         "variables": {name: _is_set(name) for name in sorted(names)},
-        "proxies": _proxies(),
-        "certificates": _certificates(),
+        "environment": environment(),
         "addresses": {origin: _reached(origin) for origin in origins},
     }
-
-
-def _proxies() -> dict[str, str]:
-    """The state of the proxies in use, and what is wrong with NO_PROXY, by variable."""
-    found = {}
-    for proxy in proxies().values():
-        origin = _origin(proxy.value)
-        found[proxy.variable] = proxy.problem or f"{proxy.address}: {_connect(origin)}"
-    exceptions = no_proxy()
-    if exceptions.problem:
-        found[exceptions.variable] = exceptions.problem
-    return found
-
-
-def _certificates() -> dict[str, str]:
-    """The file or folder of certificates in use, and what is wrong with it, by variable."""
-    used = certificates()
-    if used is not None:
-        return {used.variable: used.problem or f"{used.path}: can be read"}
-    unread = unread_certificates()
-    return {unread: "is not read; set SSL_CERT_FILE"} if unread else {}
 
 
 def _reached(origin: str) -> str:

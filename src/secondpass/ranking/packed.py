@@ -22,7 +22,7 @@ class Source:
     """The source of a passage in a packed text.
 
     Attributes:
-        number: number in the text, from 1. Neighbours that were merged have one number.
+        number: number of the passage in the text, from 1.
         start, stop: position in the packed text, in characters.
         position: index of the candidate in the input, from 0.
         id: the candidate's id.
@@ -52,7 +52,7 @@ class Packed:
     Attributes:
         text: the passages, each below a line with its number; empty if none fits.
         passages: the passages alone: that with number n has the index n - 1.
-        sources: one for each candidate in the text, in the order of the text.
+        sources: one for each passage, in the order of the text.
         tokens: number of tokens of the text, by the counter that was used.
         left_out: reason -> input positions of the ranked items that are not in the text, by rank.
             ``tokens``: no part of it fits. ``repeated``: all of it is in the text by another item.

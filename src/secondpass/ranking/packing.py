@@ -1,8 +1,7 @@
 """Packs the best passages of a ranking into a budget of tokens, with their sources.
 
-Passages that are neighbours in one document lie on one *line*: a text in which each of them has its
-place, and the text that they share is there once. What is packed of a line is a set of ranges, so
-nothing is repeated. A passage without neighbours is a line of its own.
+What is packed of a passage is a set of ranges of its text. Text that is packed as part of another
+passage already, because the two overlap in their document, is left out of them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import string
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -21,7 +20,7 @@ from secondpass.errors import InputError
 from secondpass.questions import Span
 from secondpass.ranking.ordering import LostInTheMiddle
 from secondpass.ranking.packed import Packed, PackOrder, Source
-from secondpass.ranking.packed_lines import Line, lines_of, source_names
+from secondpass.ranking.packed_places import Places, source_names
 from secondpass.ranking.rendering import is_blank
 from secondpass.ranking.scoring import to_float
 from secondpass.settings import describe
@@ -83,24 +82,21 @@ def pack(
         message = "give the names of two metadata fields, or None"
         raise InputError(f"neighbours: {message}, not {describe(neighbours)}")
     kept, left_out = _distinct(items)
-    lines = lines_of(kept, neighbours)
-    packer = _Packer(min(tokens, sys.maxsize), _counter(count), order, numbered=numbered)
-    places = {position: place for place, position in enumerate(best)}
-    for item in sorted(kept, key=lambda item: places.get(item.position, len(places))):
-        reason = packer.add(lines[item.position], item)
+    places = Places(kept, neighbours)
+    packer = _Packer(min(tokens, sys.maxsize), _counter(count), order, places, numbered=numbered)
+    ranks = {position: place for place, position in enumerate(best)}
+    for item in sorted(kept, key=lambda item: ranks.get(item.position, len(ranks))):
+        reason = packer.add(item)
         if reason is not None:
             left_out[reason].append(item)
     blocks, used = packer.finish()
     text, passages, starts = packer.written(blocks)
     sources = [
-        source
+        block.source(number, start)
         for number, (block, start) in enumerate(zip(blocks, starts, strict=True), 1)
-        for source in block.sources(number, start)
     ]
     present = {source.position for source in sources}
-    packed = {item.position: item for block in blocks for item in block.items.values()}
-    left_out["repeated"] += [item for at, item in packed.items() if at not in present]
-    known = {*packed, *(item.position for left in left_out.values() for item in left)}
+    known = {*present, *(item.position for left in left_out.values() for item in left)}
     dropped = {item.position: item for item in packer.dropped if item.position not in known}
     left_out["tokens"] += dropped.values()
     positions_left_out: dict[str, tuple[int, ...]] = {}
@@ -172,7 +168,7 @@ def _is_list(value: Any) -> bool:
 
 
 class _Grown(NamedTuple):
-    """A block with a part of an item, too.
+    """A block with a part of its passage more.
 
     Attributes:
         block: the larger block.
@@ -188,30 +184,40 @@ class _Grown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What is packed of a line.
+    """What is packed of a passage.
 
     Attributes:
-        line: the line.
-        items: those whose text is packed, by input position.
-        ranges: the packed parts of the line, in order; text that is left out lies between them.
-        bounds: where the items begin and end in the line.
+        item: the passage.
+        covered: the ranges of its text that are packed as parts of others, in order.
+        ranges: the packed ranges of its text, in order; text that is left out lies between them.
     """
 
-    line: Line
-    items: Mapping[int, Ranked] = field(default_factory=dict)
+    item: Ranked
+    covered: tuple[Span, ...] = ()
     ranges: tuple[Span, ...] = ()
-    bounds: Span = (0, 0)
 
-    @property
-    def best(self) -> Ranked:
-        """The item with the best rank."""
-        return min(self.items.values(), key=lambda item: item.rank)
+    def adding(self, part: Span) -> _Grown:
+        """The block with a part of its passage more, without what others cover of it."""
+        whole = _Grown(self, [], [], [])
+        for start, stop in self._uncovered(part):
+            grown = whole.block._with(start, stop)
+            whole.added.extend(grown.added)
+            whole.marks.extend(grown.marks)
+            whole.fewer.extend(grown.fewer)
+            whole = whole._replace(block=grown.block)
+        return whole
 
-    def adding(self, item: Ranked, part: Span) -> _Grown:
-        """The block with a part of an item, too."""
-        text, ranges = self.line.text, self.ranges
-        item_start, item_stop = self.line.bounds(item)
-        start, stop = item_start + part[0], item_start + part[1]
+    def _uncovered(self, part: Span) -> Iterator[Span]:
+        """What is not covered of a part, where it has a visible character."""
+        text = self.item.text
+        place, end = part
+        for start, stop in (*self.covered, (end, end)):
+            if place < (start := min(start, end)) and not is_blank(text[place:start]):
+                yield place, start
+            place = max(place, stop)
+
+    def _with(self, start: int, stop: int) -> _Grown:
+        text, ranges = self.item.text, self.ranges
         # The ranges that become one with the part: with white space between, or with nothing.
         low = bisect_left(ranges, start, key=_stop_of)
         if low and _is_space(text, ranges[low - 1][1], start):
@@ -227,14 +233,7 @@ class _Block:
             if place < first:
                 added.append(text[place:first])
             place = last
-        bounds = item_start, item_stop
-        if self.items:
-            bounds = min(self.bounds[0], item_start), max(self.bounds[1], item_stop)
-        items = self.items
-        if item.position not in items:
-            items = {**items, item.position: item}
-        block = _Block(self.line, items, (*ranges[:low], (start, stop), *ranges[high:]), bounds)
-        # The outer marks may change, too, if the item begins or ends beyond the others.
+        block = replace(self, ranges=(*ranges[:low], (start, stop), *ranges[high:]))
         marks = [block.mark(i) for i in {0, low, low + 1, len(block.ranges)}]
         fewer = [self.mark(i) for i in {0, *range(low, high + 1), len(ranges)}] if ranges else []
         return _Grown(block, added, marks, fewer)
@@ -245,9 +244,9 @@ class _Block:
         A mark where text was left out, with the ends of lines on both sides of this text; else
         nothing.
         """
-        text, ranges = self.line.text, self.ranges
-        start = ranges[index - 1][1] if index else self.bounds[0]
-        stop = ranges[index][0] if index < len(ranges) else self.bounds[1]
+        text, ranges = self.item.text, self.ranges
+        start = ranges[index - 1][1] if index else 0
+        stop = ranges[index][0] if index < len(ranges) else len(text)
         if _is_space(text, start, stop):
             return ""
         before = after = " "
@@ -263,51 +262,29 @@ class _Block:
         """The text of the block."""
         texts = [self.mark(0)]
         for index, (start, stop) in enumerate(self.ranges, 1):
-            texts += self.line.text[start:stop], self.mark(index)
+            texts += self.item.text[start:stop], self.mark(index)
         return "".join(texts)
 
-    def sources(self, number: int, start: int) -> Iterator[Source]:
-        """The sources of the block, whose passage begins at ``start`` of the packed text.
-
-        What two items share is part of the one that begins first.
-        """
-        places = []
-        for index, (first, last) in enumerate(self.ranges):
-            places.append(start + len(self.mark(index)))
-            start = places[-1] + last - first
-        covered = 0
-        for item in sorted(self.items.values(), key=self.line.bounds):
-            begin, end = self.line.bounds(item)
-            found: list[tuple[Span, int]] = []  # parts, and where they begin in the packed text
-            for index in range(
-                bisect_left(self.ranges, begin, key=_stop_of),
-                bisect_left(self.ranges, end, key=_start_of),
-            ):
-                first, last = self.ranges[index]
-                part = max(first, begin, covered), min(last, end)
-                if self.line.text[slice(*part)].strip():
-                    found.append((part, places[index] + part[0] - first))
-            covered = max(covered, end)
-            if found:
-                (first, last), place = found[-1]
-                yield Source(
-                    number,
-                    found[0][1],
-                    place + last - first,
-                    item.position,
-                    item.id,
-                    item.rank,
-                    item.final_score,
-                    tuple((first - begin, last - begin) for (first, last), _ in found),
-                    source_names(item),
-                )
+    def source(self, number: int, start: int) -> Source:
+        """The source of the block, whose passage begins at ``start`` of the packed text."""
+        item, first, last = self.item, self.mark(0), self.mark(len(self.ranges))
+        return Source(
+            number,
+            start + len(first),
+            start + len(self.passage()) - len(last),
+            item.position,
+            item.id,
+            item.rank,
+            item.final_score,
+            self.ranges,
+            source_names(item),
+        )
 
 
 class _Step(NamedTuple):
     """A part that was added: of which item, and the block before."""
 
     item: Ranked
-    line: Line
     before: _Block | None
 
 
@@ -320,12 +297,21 @@ class _Packer:
     at most about half of the room, so it is counted a few times, and not for each part.
     """
 
-    def __init__(self, budget: int, count: Callable[[str], float], order: str, numbered: bool):
+    def __init__(
+        self,
+        budget: int,
+        count: Callable[[str], float],
+        order: str,
+        places: Places,
+        *,
+        numbered: bool,
+    ):
         self.budget = budget
         self.count = count
         self.order = order
+        self.places = places
         self.numbered = numbered
-        self.blocks: dict[int, _Block] = {}
+        self.blocks: dict[int, _Block] = {}  # by input position
         self.dropped: list[Ranked] = []  # did not fit in the end
         self._steps: list[_Step] = []
         self._base = count("")  # some tokenizers add special tokens to each text
@@ -334,25 +320,26 @@ class _Packer:
         self._is_counted = True  # whether these are the tokens of the whole text
         self._room = budget - self._base  # when the whole text was counted last
 
-    def add(self, line: Line, item: Ranked) -> str | None:
+    def add(self, item: Ranked) -> str | None:
         """Add an item, whole or in part; otherwise return the reason why not."""
-        whole = self._block(line).adding(item, (0, len(item.text)))
-        if is_blank("".join(whole.added)):
+        empty = _Block(item, self._covered(item))
+        whole = empty.adding((0, len(item.text)))
+        if not whole.added:
             return "repeated"
         parts = _parts(item)
         if parts:  # saves counting the whole, which has no marks
-            best = self._block(line).adding(item, parts[0])
+            best = empty.adding(parts[0])
             least = math.fsum(map(self._cost, best.added)) - 2 * self._cached_cost(_BETWEEN)
             if not self._has_room(least):
                 return "tokens"
-        if self._accept(item, whole):
+        if self._accept(whole):
             return None
         is_added = is_repeated = False
         for part in parts:
-            grown = self._block(line).adding(item, part)
+            grown = self.blocks.get(item.position, empty).adding(part)
             if not grown.added:
                 is_repeated = True
-            elif self._accept(item, grown):
+            elif self._accept(grown):
                 is_added = True
             elif not is_added and not is_repeated:
                 return "tokens"  # the other parts would be read without the best one
@@ -360,27 +347,36 @@ class _Packer:
             return None
         return "repeated" if is_repeated else "tokens"
 
+    def _covered(self, item: Ranked) -> tuple[Span, ...]:
+        """The ranges of an item's text that are packed as parts of others, in order."""
+        found: list[Span] = []
+        for position, shift in self.places.overlapping(item):
+            if (block := self.blocks.get(position)) is None:
+                continue
+            for first, last in block.ranges:
+                start, stop = max(0, first + shift), min(len(item.text), last + shift)
+                same = block.item.text[start - shift : stop - shift]
+                # What metadata say may be wrong.
+                if not _is_space(item.text, start, stop) and item.text[start:stop] == same:
+                    found.append((start, stop))
+        if found:
+            fitted = _lines_within if _CODE.search(item.text) else _with_spaces
+            found = [fitted(item.text, *span) for span in found]
+        return tuple(sorted(span for span in found if span[0] < span[1]))
+
     def finish(self) -> tuple[list[_Block], int]:
         """The blocks in their order, and the number of tokens of their text."""
         self._count_whole()
         return self._ordered(), math.ceil(self._used) if self.blocks else 0
 
-    def _block(self, line: Line) -> _Block:
-        return self.blocks.get(id(line)) or _Block(line)
-
     def _cost_of(self, grown: _Grown) -> float:
         """About the number of tokens by which the whole text grows."""
-        line, item = grown.block.line, grown.block.best
-        block = self.blocks.get(id(line))
+        item = grown.block.item
         cost = math.fsum(map(self._cost, grown.added))
         cost += math.fsum(map(self._cached_cost, grown.marks))
         cost -= math.fsum(map(self._cached_cost, grown.fewer))
-        if block is None:
+        if item.position not in self.blocks:
             cost += self._cached_cost(self._head(len(self.blocks) + 1, item))
-        elif block.best is not item:
-            number = len(self.blocks)
-            cost += self._cached_cost(self._head(number, item))
-            cost -= self._cached_cost(self._head(number, block.best))
         return cost
 
     def _cost(self, text: str) -> float:
@@ -397,18 +393,18 @@ class _Packer:
             self._count_whole()
         return self._used + cost <= self.budget + _ROUNDING
 
-    def _accept(self, item: Ranked, grown: _Grown) -> bool:
+    def _accept(self, grown: _Grown) -> bool:
         """Keep a larger block, if the whole text with it is within the budget."""
         cost = self._cost_of(grown)
         if not self._has_room(cost):
             return False
-        line = grown.block.line
-        self._steps.append(_Step(item, line, self.blocks.get(id(line))))
-        self.blocks[id(line)] = grown.block
+        item = grown.block.item
+        self._steps.append(_Step(item, self.blocks.get(item.position)))
+        self.blocks[item.position] = grown.block
         self._used, self._is_counted = self._used + cost, False
         if self.budget - self._used < self._room / 2:
             self._count_whole()
-        return self.blocks.get(id(line)) is grown.block
+        return self.blocks.get(item.position) is grown.block
 
     def _count_whole(self) -> None:
         """Count the tokens of the whole text, and drop what was added last while there are more."""
@@ -417,12 +413,12 @@ class _Packer:
             self._room = self.budget - self._used
             self._is_counted = self._room >= 0
             if not self._is_counted:
-                item, line, before = self._steps.pop()
+                item, before = self._steps.pop()
                 self.dropped.append(item)
                 if before is not None:
-                    self.blocks[id(line)] = before
+                    self.blocks[item.position] = before
                 else:
-                    del self.blocks[id(line)]
+                    del self.blocks[item.position]
                 if not self.blocks:
                     self._used, self._is_counted = self._base, True
 
@@ -438,7 +434,7 @@ class _Packer:
         starts: list[int] = []
         length = 0
         for number, block in enumerate(blocks, 1):
-            head, passage = self._head(number, block.best), block.passage()
+            head, passage = self._head(number, block.item), block.passage()
             texts += head, passage
             passages.append(passage)
             starts.append(length + len(head))
@@ -446,12 +442,12 @@ class _Packer:
         return "".join(texts), passages, starts
 
     def _ordered(self) -> list[_Block]:
-        best = sorted(self.blocks.values(), key=lambda block: block.best.rank)
+        best = sorted(self.blocks.values(), key=lambda block: block.item.rank)
         if self.order == "document":
-            first: dict[object, int] = {}
-            for block in best:
-                first.setdefault(block.line.document, block.best.rank)
-            return sorted(best, key=lambda block: (first[block.line.document], block.line.start))
+            places = [self.places.of(block.item) for block in best]
+            first = {place.document: place.item.rank for place in reversed(places)}
+            places.sort(key=lambda place: (first[place.document], place.start))
+            return [self.blocks[place.item.position] for place in places]
         return LostInTheMiddle()(best) if self.order == "lost_in_the_middle" else best
 
 
@@ -477,6 +473,20 @@ def _whole_lines(text: str, start: int, stop: int) -> Span:
     if after < 0 and len(text) <= stop + _LONG_LINE:
         after = len(text)
     return start, max(stop, after)
+
+
+def _lines_within(text: str, start: int, stop: int) -> Span:
+    """The whole lines of a part of a text."""
+    if start and text[start - 1] != "\n":
+        start = text.find("\n", start, stop) + 1 or stop
+    if stop < len(text):
+        stop = text.rfind("\n", 0, stop) + 1
+    return start, stop
+
+
+def _with_spaces(text: str, start: int, stop: int) -> Span:
+    """A part of a text with the spaces beside it."""
+    return len(text[:start].rstrip(" ")), len(text) - len(text[stop:].lstrip(" "))
 
 
 def _is_space(text: str, start: int, stop: int) -> bool:

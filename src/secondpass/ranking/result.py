@@ -126,8 +126,8 @@ class Ranking(Sequence[Ranked]):
         The best items come first, whole where they fit. Of one that does not, the sentences that
         match best are packed in the order of the text, with ``[…]`` where text was left out, if its
         method scores sentences (``embedded``); else its span, if it has one that fits. What does
-        not fit is left out, and items below it are tried. An exact copy is packed once, and
-        neighbours of one document are merged, without repeating what they share.
+        not fit is left out, and items below it are tried. An exact copy is packed once, and so is
+        the text that passages of one document share: the worse one is packed without it.
 
         Args:
             tokens: the budget, 1 or more, for the whole text.
@@ -142,8 +142,8 @@ class Ranking(Sequence[Ranked]):
                 ``lost_in_the_middle``: the best at both ends.
             neighbours: the names of two metadata fields, which say of which document a text is a
                 part, and with which of its characters, from 0, it begins, such as ``("source_id",
-                "split_idx_start")``. Texts without them are neighbours if one ends with the 20
-                characters or more that another begins with, and both have the same name.
+                "split_idx_start")``. Texts without them share what one ends with and another begins
+                with if it is 20 characters or more and both have the same name.
             numbered: whether each passage stands below a line with its number and its name.
 
         Raises:

@@ -19,7 +19,7 @@ from secondpass.errors import ConfigurationError, LLMError, SecondPassError, pri
 from secondpass.questions import Completion
 from secondpass.services.diagnosis import Sent, address, strings_in, words_in_answer
 from secondpass.services.http import RECEIVED
-from secondpass.services.network import client_problem, proxy_for, split
+from secondpass.services.network import environment_text, proxy_for, sentence, split
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import (
     OptionalVariables,
@@ -235,10 +235,12 @@ class Client(Generic[R]):
 
     def _sent_with(self, key: Secret, request: R) -> Sent:
         """What must not appear in errors: texts, options, and the key."""
+        return Sent([*self._texts(request), *strings_in([self.options])], self._secrets(key))
+
+    def _secrets(self, key: Secret) -> list[str]:
+        """The key, and the parts of the address that may contain one."""
         value = key.reveal()
-        secrets = [] if value == NO_KEY else [value]
-        options = strings_in([self.options])
-        return Sent([*self._texts(request), *options], [*secrets, *private_parts(self._url)])
+        return [*([] if value == NO_KEY else [value]), *private_parts(self._url)]
 
     def _origin(self, url: str, key: Secret) -> str:
         """The end of messages: address, proxy, model and source of the key, in brackets."""
@@ -297,15 +299,17 @@ class Client(Generic[R]):
             return connection
 
     def _new_connection(self, key: Secret) -> Connection:
-        """That of ``_connect``, or an LLMError that names what is wrong in the environment."""
+        """That of ``_connect``, or an LLMError with what the client takes from the environment."""
         try:
             return self._connect(key.reveal())
         except SecondPassError:
             raise
         except Exception as caught:
-            name = type(caught).__name__
+            name, said = type(caught).__name__, sentence(caught)
         # Outside the except clause: a foreign exception holds the key.
-        reason = client_problem() or self._address_problem() or f"{name} was raised"
+        if Sent([], self._secrets(key)).holds_secret(said):
+            said = name
+        reason = self._address_problem() or "; ".join(filter(None, [said, environment_text()]))
         message = f"the HTTP client cannot be made: {reason} {self._origin(bare(self._url), key)}"
         raise LLMError(message, "no_client", sent=False)
 

@@ -271,30 +271,19 @@ def words(body: Any, sent: Sent) -> str:
     return ": ".join(filter(None, [", ".join(dict.fromkeys(named)), message]))
 
 
-_MAX_EVENTS = 9
-
-
 def words_in_answer(text: str, sent: Sent) -> str:
     """What the text of a successful response says of an error, for the end of a message.
 
-    The text should hold an answer. An error object, in a stream of events or not, is said in the
-    server's words; anything else may be a model's reply, so nothing of it is shown.
+    The text should hold an answer. An error object is said in the server's words; anything else may
+    be a model's reply, so nothing of it is shown.
     """
-    events = [line[5:] for line in text.splitlines() if line.startswith("data:")][:_MAX_EVENTS]
-    remark = "; it is a stream of events" if events else ""
-    for part in (text, *events):
-        if said := _error_words(part, sent):
-            return f"{remark}; the server says: {said}"
-    return remark
-
-
-def _error_words(text: str, sent: Sent) -> str:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         return ""
     first = body[0] if isinstance(body, list) and body else body
-    return words(first, sent) if _is_error(first) else ""
+    said = words(first, sent) if _is_error(first) else ""
+    return f"; the server says: {said}" if said else ""
 
 
 def _is_error(body: Any) -> bool:

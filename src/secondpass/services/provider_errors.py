@@ -21,7 +21,7 @@ from typing import Any
 from secondpass.errors import LLMError, causes
 from secondpass.services.diagnosis import Sent, codes, words
 from secondpass.services.http import RedirectedError, ResponseTooLongError, UnreadableResponseError
-from secondpass.services.network import certificates, explanation, proxy_for, unread_certificates
+from secondpass.services.network import as_text, certificates, proxy_for
 from secondpass.services.throttle import LONGEST, reset_seconds
 from secondpass.settings.secrets import bare
 
@@ -288,13 +288,7 @@ def _untrusted(chain: Sequence[BaseException]) -> str:
     if error is None:
         return ""
     reason = getattr(error, "verify_message", None) or "the certificate is not accepted"
-    if (used := certificates()) is not None:
-        reason = f"{reason}; trusted are those of {used.variable}"
-        if problem := used.problem:
-            reason = f"{reason}: {problem}"
-    elif unread := unread_certificates():
-        reason = f"{reason}; {unread} is not read, set SSL_CERT_FILE"
-    return f": {reason}"
+    return f": {'; '.join(filter(None, [reason, as_text(certificates())]))}"
 
 
 def to_llm_error(error: Exception) -> LLMError:
@@ -305,7 +299,7 @@ def to_llm_error(error: Exception) -> LLMError:
     converted = transport_error(error)
     if converted.code == "bad_response":
         message = f"the model raised {type(error).__name__}"
-        message += unset_key(error) or explanation(error)
+        message += unset_key(error)
         return LLMError(message, "llm_raised")
     return converted
 

@@ -128,7 +128,7 @@ class Explained(Outcome):
 class PackedSource(BaseModel):
     """Where a part of the packed text comes from."""
 
-    number: int = Field(description="In the text; neighbours that were merged have one number.")
+    number: int = Field(description="Of the passage in the text, from 1.")
     start: int = Field(description="First character of the passage within the text.")
     stop: int
     index: int = Field(description="Index of the document in the request, from 0.")

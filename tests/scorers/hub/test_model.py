@@ -392,7 +392,7 @@ def test_an_adapter_and_its_base_are_downloaded(hub, adapted):
 def test_an_environment_in_which_the_hub_cannot_be_asked(hub, tmp_path, monkeypatch, backend):
     huggingface_hub.utils.close_session()
     monkeypatch.setenv("ALL_PROXY", "socks://h:1")
-    with pytest.raises(ModelLoadError, match="ALL_PROXY: 'socks' is not the scheme of a proxy"):
+    with pytest.raises(ModelLoadError, match=r"the hub did not answer; .*ALL_PROXY: socks://h:1"):
         load(backend, str(tmp_path))
     assert hub.requests == []
 

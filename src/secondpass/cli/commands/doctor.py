@@ -96,8 +96,8 @@ def doctor(
 
     With `--preset` or `--config`, the command loads the models of the reranker and ranks two
     sentences with it. A model behind an API receives one request. With `--network`, it also lists
-    the proxies and certificates of the environment and opens a connection to each proxy and
-    address, without sending anything. Keys are never shown, only whether their variables are set.
+    the proxies and certificates of the environment and opens a connection to each address,
+    without sending anything. Keys are never shown, only whether their variables are set.
 
     With a MODEL, it names the family of rerankers that the model belongs to, and says why. It also
     says which output of the model is read as the score, loads the model as a reranker would, and
@@ -302,7 +302,7 @@ def _print(result: Mapping[str, Any]) -> None:
         for name, is_set in result["network"]["variables"].items():
             table.add_row(one_line(name), "set" if is_set else "not set")
         console.print(table)
-        for kind in ("proxies", "certificates", "addresses"):
+        for kind in ("environment", "addresses"):
             for name, status in result["network"][kind].items():
                 console.print(Text(one_line(f"{name}: {status}")))
         console.print()

@@ -16,7 +16,7 @@ from secondpass.errors import (
     SecondPassError,
     causes,
 )
-from secondpass.services.network import client_problem
+from secondpass.services.network import environment_text
 from secondpass.settings import first_set, variables
 
 _WITHOUT_HUB = (
@@ -106,14 +106,14 @@ class HubModel:
         return False
 
     def why_offline(self) -> str:
-        """Why the model had to be in the cache, with what is wrong in the environment."""
+        """Why the model had to be in the cache, with what its client takes from the environment."""
         from huggingface_hub import constants
 
         if self.local_files_only:
             return "the hub was not contacted, as local_files_only is set"
         if constants.HF_HUB_OFFLINE:
             return "the hub was not contacted, as HF_HUB_OFFLINE is set"
-        return "; ".join(filter(None, ["the hub did not answer", client_problem(), _WITHOUT_HUB]))
+        return "; ".join(filter(None, ["the hub did not answer", environment_text(), _WITHOUT_HUB]))
 
     def _ask_for_config(self) -> None:
         """Ask for the headers of the model's ``config.json``, without another attempt."""

@@ -120,9 +120,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         max_tokens: number of tokens that the texts of the returned nodes may have together, counted
             by the tokenizer of LlamaIndex's ``Settings``; metadata, which some synthesizers show,
             is not counted. Of a node that does not fit whole, the sentences that match best are
-            kept, with ``[…]`` where text was left out; neighbours that a splitter made are merged,
-            and exact copies returned once. ``rerank_sources`` in the metadata has the id of each
-            node in the text, and the ``spans`` of it that are there.
+            kept, with ``[…]`` where text was left out; text that a splitter repeats in the next
+            node is kept once, and so are exact copies. ``rerank_sources`` in the metadata has the
+            id of the node, and the ``spans`` of its text that are there.
         metadata_mode: which text of a node is scored. The default is the bare text, and ``render``
             in the configuration adds metadata. The other modes show all metadata that is not
             excluded, file paths and dates included.

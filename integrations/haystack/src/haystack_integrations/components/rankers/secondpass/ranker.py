@@ -174,9 +174,9 @@ class SecondPassRanker:
         :param max_tokens:
             Number of tokens that the contents of the returned documents may have together. Of a
             document that does not fit whole, the sentences that match best are kept, with `[…]`
-            where text was left out; neighbours that a splitter made are merged, and exact copies
-            returned once. `rerank_sources` in `meta` has the id of each document in the content,
-            and the `spans` of it that are there.
+            where text was left out; text that a splitter repeats in the next document is kept
+            once, and so are exact copies. `rerank_sources` in `meta` has the id of the document,
+            and the `spans` of its content that are there.
         :param token_counter:
             A function that returns the number of tokens of a text, or a list of them. `None`
             takes an estimate, which is about 1.5 times the number for English text.
