@@ -42,7 +42,7 @@ _PARQUET_ROWS = 64
 """Rows of Parquet to hold in memory at a time."""
 
 FREE = {"num_cpus": 0}
-"""Resources of tasks that read and write: all CPUs are for the workers."""
+"""Resources of tasks beside the workers, for which all CPUs are."""
 
 ROWS = pyarrow.list_(
     pyarrow.struct(
@@ -107,8 +107,8 @@ class Done(NamedTuple):
     spent: Amounts
 
 
-def read_output(folder: str) -> Done:
-    """Read the part files of a folder, on all nodes."""
+def read_output(folder: str, tasks: int) -> Done:
+    """Read the part files of a folder in at most so many tasks, on all nodes."""
     parts = [name for name in files_in(folder) if name.startswith("part-")]
     keys, digests, counts, spent = [b""] * 0, [""] * 0, Counter[str](), Amounts()
     if parts:
@@ -117,9 +117,9 @@ def read_output(folder: str) -> Done:
                 [f"{path}/{name}" for name in parts],
                 filesystem=system,
                 include_paths=True,
-                **FREE,
+                override_num_blocks=min(tasks, len(parts)),
             )
-        read = files.map_batches(_contents, batch_size=None, batch_format="pyarrow", **FREE)
+        read = files.map_batches(_contents, batch_size=None, batch_format="pyarrow")
         for table in read.iter_batches(batch_size=None, batch_format="pyarrow"):
             keys += table["key"].to_pylist()
             digests += table["digest"].to_pylist()
@@ -211,8 +211,10 @@ class Requests(FileBasedDatasource):  # type: ignore[misc]
                     for record in left:
                         record["id"] = json.dumps(record["id"])  # a string or an integer
                     yield pyarrow.Table.from_pylist([{"file": file, "rows": left}], BATCH)
-        except (EOFError, pyarrow.ArrowException) as error:
-            problem = f"is damaged, or not of the format of its name ({type(error).__name__})"
+        except (OSError, pyarrow.ArrowException) as error:
+            # With its text, by which Ray Data knows what to try again; Arrow's could quote a row.
+            reason = error if isinstance(error, OSError) else type(error).__name__
+            problem = f"is damaged, or not of the format of its name ({reason})"
             raise FormatError(file, None, problem) from None
 
     def _record(self, file: str, row: int, text: bytes | FormatError) -> dict[str, Any]:
@@ -240,7 +242,7 @@ def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers."""
     for number, raw in enumerate(io.BufferedReader(file, 1 << 20), 1):
         text = raw.rstrip(b"\r\n")
-        if text.strip() and (text.isascii() or text.decode("utf-8-sig", "replace").strip()):
+        if text.startswith(b"{") or text.decode("utf-8-sig", "replace").strip():
             yield number, text
 
 
@@ -285,9 +287,9 @@ def rows_of(batch: Mapping[str, Any]) -> list[Row]:
     file = batch["file"]
     rows = []
     for record in batch["rows"]:
-        identity = {"file": file, "row": record["row"], "id": json.loads(record["id"])}
-        if identity["id"] is None:
-            del identity["id"]
+        identity = {"file": file, "row": record["row"]}
+        if (key := json.loads(record["id"])) is not None:
+            identity["id"] = key
         identity["digest"] = record["digest"]
         problem = record["problem"]
         content = record["text"] if problem is None else FormatError(file, record["row"], problem)
@@ -296,11 +298,14 @@ def rows_of(batch: Mapping[str, Any]) -> list[Row]:
 
 
 def part_name(rows: Sequence[Row]) -> str:
-    """The name of the part file of these rows: the same whoever writes them."""
+    """The name of the part file of these rows: the same whoever writes them, and no other's."""
     file = quote(rows[0].source, safe=" ")
     if len(file) > 120:  # a name has 255 bytes at most
         file = f"{file[:80]}-{blake2b(file.encode(), digest_size=8).hexdigest()}"
-    return f"part-{file}-{rows[0].line:012d}-{rows[-1].line:012d}.jsonl"
+    # Where rows are known by ids, others can take their places in the file.
+    identities = b"".join(identity_of(row.identity) for row in rows)
+    which = blake2b(identities, digest_size=4).hexdigest()
+    return f"part-{file}-{rows[0].line:012d}-{rows[-1].line:012d}-{which}.jsonl"
 
 
 class Parts(Datasink):  # type: ignore[misc]

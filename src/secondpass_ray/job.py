@@ -138,7 +138,8 @@ def _ranked(ray: Any, job: Job, source: str, output: str, warn: Callable[[str], 
     from secondpass_ray.files import FREE, Parts, Requests, read_output
 
     team = crew(ray, job.workers)
-    done = read_output(output)
+    cpus = int(ray.cluster_resources().get("CPU", 1))
+    done = read_output(output, cpus)
     spent = _spent(output).or_more(done.spent) if job.budget else Amounts()
     # Ray's default is 1,000 calls: if as many waited, the one that releases them could not run.
     actor = ray.remote(num_cpus=0, max_concurrency=2 * team.count + 10)(Keeper)
@@ -149,7 +150,7 @@ def _ranked(ray: Any, job: Job, source: str, output: str, warn: Callable[[str], 
     sink = Parts(output)
     ray.data.read_datasource(requests, override_num_blocks=requests.files(), **FREE).map_batches(
         JobWorker,
-        batch_size=None,
+        batch_size=1,  # a row of the Dataset is a batch
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(
             size=team.count, max_tasks_in_flight_per_actor=_IN_FLIGHT
@@ -163,7 +164,7 @@ def _ranked(ray: Any, job: Job, source: str, output: str, warn: Callable[[str], 
             "keeper": keeper,
             "budget": bool(job.budget),
         },
-    ).write_datasink(sink, ray_remote_args=FREE)
+    ).write_datasink(sink, ray_remote_args=FREE, concurrency=max(1, team.count // 2))
     result = JobResult(
         len(done.known.keys), len(done.known.keys) - done.counts[NOT_A_REQUEST], 0, done.counts
     )
@@ -176,7 +177,7 @@ def _ranked(ray: Any, job: Job, source: str, output: str, warn: Callable[[str], 
     expected = {*done.parts, *(outcome["name"] for outcome in sink.outcomes if outcome["rows"])}
     _check_parts(output, expected)
     if job.id_key is not None:
-        read_output(output)  # an id that is there twice is an error
+        read_output(output, cpus)  # an id that is there twice is an error
     return result
 
 

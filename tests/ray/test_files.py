@@ -89,10 +89,11 @@ def test_ids_in_requests(text, expected):
 
 
 def test_names_of_parts_are_in_order_and_differ():
-    def name(file, first, last):
-        return part_name([Row(file, first, b""), Row(file, last, b"")])
+    def name(file, *rows, **more):
+        return part_name([Row(file, row, b"", {"file": file, "row": row, **more}) for row in rows])
 
-    assert name("in.jsonl", 1, 64) == "part-in.jsonl-000000000001-000000000064.jsonl"
+    assert name("in.jsonl", 1, 64) == "part-in.jsonl-000000000001-000000000064-ab51a0ff.jsonl"
+    assert name("in.jsonl", 1, 2, 64) != name("in.jsonl", 1, 64) != name("in.jsonl", 1, 64, id=5)
     long = [f"{'x' * 300}{number}" for number in range(2)]
     places = [(file, row) for file in ["a/b", "a_b", "a%2Fb", *long] for row in (1, 65, 1000000)]
     names = [name(file, row, row) for file, row in places]

@@ -81,11 +81,14 @@ def test_parquet(secondpass, job, write, tmp_path, cluster):
     assert told.code == 0, told.err
     expected = plain(secondpass, tmp_path, write("in.jsonl", given), "-p", "lexical")
     assert without_identity(rows(tmp_path / "out")) == expected
-    (folder / "c.parquet").write_bytes(b"PAR1")
-    told = job("-i", folder, "-p", "lexical", "--batch", 6)
-    assert told.code == 1
-    assert "c.parquet: is damaged, or not of the format of its name" in told.flat
-    assert "what is done is kept" in told.flat
+    wrong = {"c.parquet": b"PAR1", "d.jsonl.gz": gzip.compress(b"{}\n" * 99)[:-9]}
+    for name, content in wrong.items():
+        (folder / name).write_bytes(content)
+        told = job("-i", folder, "-p", "lexical", "--batch", 6)
+        assert told.code == 1
+        assert f"{name}: is damaged, or not of the format of its name" in told.flat
+        assert "what is done is kept" in told.flat
+        (folder / name).unlink()
 
 
 def test_input_and_output_by_uri(secondpass, job, write, tmp_path, cluster):
@@ -173,9 +176,12 @@ def test_equal_rows_stay_two_and_ids_move(job, write, tmp_path):
     told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
     assert told.code == 0, told.err
     assert "ranked now: 1 in" in told.flat
+    write("in.jsonl", [{**one, "query_id": f"other {number}"} for number in range(2)])
+    told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
+    assert "ranked now: 2 in" in told.flat
     parts = (path.read_text() for path in sorted((tmp_path / "ids").glob("part-*")))
     ids = [json.loads(line)["id"] for part in parts for line in part.splitlines()]
-    assert sorted(ids) == sorted([one["query_id"], two["query_id"], "new"])
+    assert sorted(ids) == sorted([one["query_id"], two["query_id"], "new", "other 0", "other 1"])
     write("in.jsonl", [two, {**one, "query_id": "twice"}, {**one, "query_id": "twice"}])
     told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
     assert (told.code, "ids of --id must be unique" in told.flat) == (1, True), told.err
