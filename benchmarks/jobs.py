@@ -1,8 +1,4 @@
-"""Runs ``secondpass job`` in a process and samples all processes that belong to it (Linux).
-
-Memory is that of ``/proc/PID/smaps_rollup``: RSS counts shared pages in each process, PSS divides
-them among those that share them, USS leaves them out.
-"""
+"""Runs ``secondpass job`` in a process and samples all processes that belong to it (Linux)."""
 
 from __future__ import annotations
 
@@ -22,19 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from own_processes import OwnProcesses
 
-KINDS = ("USS", "PSS", "RSS")
-FIELDS = {"Rss": "RSS", "Pss": "PSS", "Private_Clean": "USS", "Private_Dirty": "USS"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Process:
-    """Samples of one process: its last title, and CPU seconds and MB at each time."""
+    """Samples of one process: its last title, and CPU seconds at each time."""
 
     title: str
     is_driver: bool
     cpu: list[tuple[float, float]] = field(default_factory=list)
-    memory: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     @property
     def is_worker(self) -> bool:
@@ -45,18 +38,13 @@ class Process:
         seconds = [cpu for now, cpu in self.cpu if begin <= now <= end]
         return seconds[-1] - seconds[0] if seconds else 0.0
 
-    def peak(self, kind: str) -> float:
-        return max((sample[kind] for _, sample in self.memory), default=0.0)
-
 
 @dataclass
 class Run:
-    """A run of the job: when it began, its wall-clock seconds, and its processes."""
+    """A run of the job: when it began, and its processes."""
 
     began: float
-    seconds: float
     processes: dict[int, Process]
-    totals: list[tuple[float, dict[str, float]]]
 
     @property
     def workers(self) -> list[Process]:
@@ -66,15 +54,11 @@ class Run:
     def driver(self) -> Process:
         return next(process for process in self.processes.values() if process.is_driver)
 
-    def total(self, kind: str) -> float:
-        """Peak memory of all processes together."""
-        return max(sample[kind] for _, sample in self.totals)
-
 
 def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float) -> Run:
     """Run the job into an empty folder, and sample its processes at an interval in seconds.
 
-    A sample takes 20 ms of CPU time or more. SystemExit with the job's messages if it fails.
+    SystemExit with the job's messages if it fails.
     """
     shutil.rmtree(output, ignore_errors=True)
     own = OwnProcesses()
@@ -82,7 +66,6 @@ def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float
     messages = output.with_suffix(".stderr")
     messages.parent.mkdir(parents=True, exist_ok=True)
     found: dict[int, Process] = {}
-    totals = []
     began = time.time()
     try:
         with messages.open("wb") as stderr:
@@ -90,16 +73,15 @@ def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float
                 [*command, "--output", str(output)], stderr=stderr, env=own.environment
             )
             while driver.poll() is None:
-                totals.append(sample(own, driver.pid, time.time() - began, found))
+                sample(own, driver.pid, time.time() - began, found)
                 time.sleep(interval)
-        seconds = time.time() - began
     finally:
         own.kill()
     text = messages.read_text(errors="replace")
     if driver.returncode:
         raise SystemExit(text)
     check_rankings(output)
-    return Run(began, seconds, found, totals)
+    return Run(began, found)
 
 
 def check_rankings(output: Path) -> None:
@@ -111,36 +93,19 @@ def check_rankings(output: Path) -> None:
                     raise SystemExit(f"a ranking of {part.name} is {status}")
 
 
-def sample(
-    own: OwnProcesses, driver: int, now: float, found: dict[int, Process]
-) -> tuple[float, dict[str, float]]:
-    """Record CPU time and memory of each process; return their sums."""
-    total = dict.fromkeys(KINDS, 0.0)
+def sample(own: OwnProcesses, driver: int, now: float, found: dict[int, Process]) -> None:
+    """Record the CPU time of each process."""
     for number, title in own.titles().items():
         with contextlib.suppress(OSError, IndexError):
             process = found.setdefault(number, Process(title, number == driver))
             if "IDLE" not in title:
                 process.title = title
-            cpu, memory = cpu_seconds(number), megabytes(number)
-            process.cpu.append((now, cpu))
-            process.memory.append((now, memory))
-            for kind, value in memory.items():
-                total[kind] += value
-    return now, total
+            process.cpu.append((now, cpu_seconds(number)))
 
 
 def cpu_seconds(number: int) -> float:
     fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def megabytes(number: int) -> dict[str, float]:
-    found = dict.fromkeys(KINDS, 0.0)
-    for line in Path(f"/proc/{number}/smaps_rollup").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name in FIELDS:
-            found[FIELDS[name]] += int(value.split()[0]) / 1024
-    return found
 
 
 # ---------------------------------------------------------------------- input

@@ -71,7 +71,6 @@ def test_the_core_names_no_other_package():
 
 PRIVATE_NAMES = """
 secondpass: __version__
-adapters.depths: scoring_all
 adapters.grouping: rerank_grouped
 adapters.redaction: without_messages
 adapters.scores: ScoreRule served_scores
@@ -80,13 +79,12 @@ asking.life_cycle: aclose_all close_all
 asking.response_cache: ResponseCache
 attributes: unchangeable
 cli.console: ERROR USAGE_ERROR check_usage decode_argument escaped excerpt fail info
-  message_console on_terminal one_line print_json print_text print_yaml result_console warn
-  write
+  message_console on_terminal one_line print_json print_text print_yaml result_console warn write
 cli.dry_run: NOTE TOKENS estimated print_estimate print_use_table shown_tokens total_record
   use_record
-cli.options: AsJson DryRun Explain Instruction Order Quiet RankingOptions
-  RerankerOptions RunOptions Set Timings WithText complete_preset configuration grouped load_for
-  new_folder note_new_stores parse_order with_depth
+cli.options: AsJson DryRun Explain Instruction Order Quiet RankingOptions RerankerOptions Set
+  Timings WithText complete_preset configuration grouped load_for new_folder note_new_stores
+  parse_order with_depth
 cli.progress: progress_bars
 cli.rankings: EXPLANATION_INDENT ResultFormat chosen_format explained notes_below
   report_unexplained
@@ -105,9 +103,7 @@ formats.lines: AnyPath DoubledKeyError INTEGER Line check_field conversion decod
   read_json_lines read_lines strict_json write_lines
 formats.reading: parse_document parse_run_line read_queries single_precision trec_order
 formats.requests: InputRequest UnknownKeys parse_request ranked_record ranking_record
-  request_line
-formats.totals: count not_reranked summary tokens_and_cost
-formats.trec_requests: CorpusFile read_run_requests
+formats.totals: count not_reranked summary
 markup: block clean excerpt paragraph table
 prompts.template: Prompting
 questions: LLM
@@ -130,12 +126,11 @@ ranking.words: WORDS_VERSION split_words
 scorers.embedding.e5: MultilingualE5
 scorers.embedding.encoder: Encoder
 scorers.embedding.minilm: MiniLM
-settings: Variables changed configurable counted describe from_mapping suggestion variable
-  variables
+settings: Variables changed configurable counted describe suggestion variable variables
 settings.arguments: explained
 settings.environment: fill read
 settings.keys: literal_keys may_name_key with_hidden_keys
-settings.loading: has_store over_preset read states_depth
+settings.loading: has_store over_preset read
 settings.messages: ALIKE did_you_mean most_similar reworded
 settings.registry: dump_settings names
 settings.yaml_text: NotYAMLError write

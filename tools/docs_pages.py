@@ -435,7 +435,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/ray.md": (
         "Ray",
-        "`secondpass_ray`: rerankers on Ray Data and Ray Serve. Needs the extra `ray`.",
+        "`secondpass_ray`: rerankers on Ray Data. Needs the extra `ray`.",
         ("secondpass_ray",),
     ),
 }  # fmt: skip

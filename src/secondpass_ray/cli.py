@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated
 
 import typer
 
-from secondpass.cli.console import ERROR, check_usage, fail, info, warn
+from secondpass.cli.console import ERROR, check_usage, fail, info, on_terminal, warn
 from secondpass.cli.options import (
     Quiet,
     RankingOptions,
     RerankerOptions,
-    RunOptions,
     Timings,
     WithText,
     grouped,
     note_new_stores,
 )
-from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
 from secondpass.formats.totals import not_reranked, summary
@@ -30,27 +29,29 @@ from secondpass_ray import check_installed
 def job(
     *,
     source: Annotated[
-        str | None,
+        str,
         typer.Option(
             "--input",
             "-i",
             metavar="PATH",
             help="Requests as JSON lines (also `.gz`) or Parquet: a file, a folder, or a URI.",
         ),
-    ] = None,
-    trec: RunOptions,
+    ],
     output: Annotated[
         str,
         typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the output, or its URI."),
     ],
+    id_key: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="KEY",
+            help="Key (or column) of requests with a unique id, by which a row is known. Default: "
+            "by its file and its number there.",
+        ),
+    ] = None,
     configured: RerankerOptions,
     defaults: RankingOptions,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the job that is in the folder.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Delete the job that is in the folder.")
-    ] = False,
     text: WithText = True,
     timings: Timings = False,
     address: Annotated[
@@ -100,84 +101,72 @@ def job(
             "together.",
         ),
     ] = None,
-    block: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="ROWS", help="Number of rows that are written, or retried, together."
-        ),
-    ] = None,
     batch: Annotated[
         int,
-        typer.Option(min=1, help="Number of queries that a worker ranks at the same time."),
+        typer.Option(
+            min=1,
+            metavar="ROWS",
+            help="Number of queries that a worker ranks at the same time, and writes to one file.",
+        ),
     ] = 64,
     quiet: Quiet = False,
 ) -> None:
     """Rerank many requests with Ray, on one machine or on a cluster.
 
-    The input has the requests that `secondpass rerank` reads: JSON lines, Parquet with the columns
-    `query` and `candidates`, or a TREC run. The output is a folder with part files. They have one
-    row for each row of the input, with the number of that row as `row`. `cat FOLDER/part-*.jsonl`
-    prints them in order. For example:
+    The input has the requests that `secondpass rerank` reads: JSON lines, or Parquet with the
+    columns `query` and `candidates`. The output is a folder with part files. They have one row for
+    each row of the input, with its `file` and its number there as `row`. After an interruption,
+    repeat the command: it ranks the rows that the output does not have. For example:
 
     - `secondpass job -i requests.jsonl -o ranked --preset embedded`
 
-    - the same command with `--resume`, after an interruption
-
     - `secondpass job -i s3://bucket/requests -o s3://bucket/ranked -c rerank.yaml --address auto`
     """
-    from secondpass_ray.coordination import Budget
-    from secondpass_ray.inputs import JobInput
+    from secondpass_ray.budget import Budget
+    from secondpass_ray.job import Job, run_job
     from secondpass_ray.ranking import NOT_A_REQUEST, STRICT, Choices
-    from secondpass_ray.running import Job, run_job
     from secondpass_ray.starting import Workers
 
     check_usage(
         {
-            "--input: is missing; name requests, or a TREC run by --run": not source
-            and trec.run is None,
-            "--input, --run: give one of them": source is not None and trec.run is not None,
-            "--resume, --force: give one of them": resume and force,
             "--concurrency: must be at least the number of --workers": bool(
                 workers and concurrency and workers > concurrency
             ),
         }
     )
-    trec.check()
     check_installed("a job on Ray")
     config = configured.read()
     context, context_hash = read_context(defaults.context)
     options = defaults.read(lambda: load(config))
     note_new_stores(config)
     started = time.monotonic()
-    with progress_bars(quiet) as progress:
-        result = run_job(
-            Job(
-                JobInput(source, trec.run, trec.queries, trec.corpus),
-                output,
-                config,
-                Choices(options, context, text=text, timings=timings, batch=batch),
-                Workers(address, workers, threads, gpus, concurrency),
-                Budget(max_tokens, max_cost),
-                context_hash,
-                block,
-            ),
-            resume=resume,
-            force=force,
-            progress=progress,
-            warn=warn,
-        )
-    queries = result.done - result.counts[NOT_A_REQUEST]
+    result = run_job(
+        Job(
+            source,
+            output,
+            config,
+            Choices(options, context, text=text, timings=timings),
+            batch,
+            id_key,
+            Workers(address, workers, threads, gpus, concurrency),
+            Budget(max_tokens, max_cost),
+            context_hash,
+        ),
+        bars=not quiet and on_terminal(sys.stderr),
+        warn=warn,
+    )
+    counts = result.counts
+    queries = result.rows - counts[NOT_A_REQUEST]
     if not quiet:
-        info(summary(queries, result.counts, time.monotonic() - started))
-    if message := not_reranked(queries, result.counts):
+        seconds = time.monotonic() - started
+        info(summary(queries, counts, seconds, done=result.before, output=output))
+    if message := not_reranked(queries, counts):
         warn(message)
     errors = {
-        f"not requests: {counted(result.counts[NOT_A_REQUEST], 'row')}": (
-            result.counts[NOT_A_REQUEST]
-        ),
-        f"not complete: {counted(result.counts[STRICT], 'ranking')}": result.counts[STRICT],
-        f"the budget is used up; not ranked: {counted(result.rows - result.done, 'row')}; continue "
-        "with --resume and a larger one": result.exhausted and result.done < result.rows,
+        f"not requests: {counted(counts[NOT_A_REQUEST], 'row')}": counts[NOT_A_REQUEST],
+        f"not complete: {counted(counts[STRICT], 'ranking')}": counts[STRICT],
+        f"the budget is used up; not ranked: {counted(result.left, 'row')}; run the job again "
+        "with a larger one": result.left,
     }
     if messages := [message for message, is_wrong in errors.items() if is_wrong]:
         fail("; ".join(messages), ERROR)

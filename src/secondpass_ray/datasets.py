@@ -11,11 +11,9 @@ from secondpass.config import load
 from secondpass.formats.errors import check_numbers
 from secondpass.settings.arguments import explained
 from secondpass.settings.loading import read
-from secondpass_ray.blocks import Row, record_texts
-from secondpass_ray.configurations import check_keys, with_share
-from secondpass_ray.ranking import Choices, RowRanker
-from secondpass_ray.starting import Workers, crew, imported
-from secondpass_ray.worker import describe_error, use_cpus
+from secondpass_ray.ranking import Choices, Row, RowRanker, describe_error, use_cpus
+from secondpass_ray.records import record_texts
+from secondpass_ray.starting import Workers, check_keys, crew, imported, with_share
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -84,7 +82,7 @@ def rerank_dataset(
         num_gpus=chosen.gpus or None,
         fn_constructor_kwargs={
             "config": with_share(mapping, concurrency, chosen.count),
-            "choices": Choices({}, text=text, timings=timings, batch=batch_size),
+            "choices": Choices({}, text=text, timings=timings),
             "cpus": chosen.cpus,
         },
     )
@@ -110,8 +108,7 @@ class DatasetWorker:
         if RANKING in table.column_names:
             raise InputError(f"the Dataset has a column {RANKING!r} already")
         rows = [
-            Row(None, "row", number, text)
-            for number, text in enumerate(record_texts(table, "row", 1), 1)
+            Row("row", number, text) for number, text in enumerate(record_texts(table, "row", 1), 1)
         ]
         ranked = self._ranker.lines(rows, [self._ranker.parse(row) for row in rows])
         texts = [line.rstrip("\n").encode("utf-8", "backslashreplace") for line in ranked.lines]

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from secondpass import Ranking, Request, Reranker, RerankError, Usage
+from secondpass import Ranking, Request, Reranker, RerankError, SecondPassError, Usage
 from secondpass.adapters.grouping import rerank_grouped
+from secondpass.concurrency.processor import limit_cpus
 from secondpass.formats import to_json
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import decode_line
 from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request, ranking_record
 from secondpass.formats.totals import count
 from secondpass.ranking.options import validate
-from secondpass_ray.blocks import Row
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"
 """Codes of errors of rows."""
-
-_MOST_BYTES = 32_000_000
-"""Bytes of rows after which a batch ends, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,23 @@ class Choices:
     context: Any = None
     text: bool = True
     timings: bool = False
-    batch: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the input.
+
+    Attributes:
+        source: name of its file in messages.
+        line: number of the line or row in the file, from 1.
+        content: the JSON text, or the error if there is none.
+        identity: what its line of output begins with.
+    """
+
+    source: str
+    line: int
+    content: bytes | FormatError
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RankedRows(NamedTuple):
@@ -83,7 +97,7 @@ class RowRanker:
         ranked = RankedRows([], Counter(), [])
         counts = ranked.counts
         for row, item in zip(rows, parsed, strict=True):
-            record: dict[str, Any] = {} if row.number is None else {"row": row.number}
+            record = dict(row.identity)
             if isinstance(item, FormatError):
                 counts[NOT_A_REQUEST] += 1
                 record["error"] = {"code": NOT_A_REQUEST, "message": str(item)}
@@ -128,15 +142,18 @@ class RowRanker:
         )
 
 
-def in_batches(rows: Iterable[Row], count: int) -> Iterator[list[Row]]:
-    """Group rows into batches of at most ``count`` rows and about 32 MB."""
-    batch: list[Row] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row.content) if isinstance(row.content, bytes) else 0
-        if len(batch) >= count or size >= _MOST_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def use_cpus(count: int) -> None:
+    """Set the number of threads of models and tokenizers that are loaded afterwards."""
+    limit_cpus(count)
+    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ[variable] = str(count)
+
+
+def describe_error(error: BaseException) -> str:
+    """A message without text of rows: errors of other packages are described by their type."""
+    if isinstance(error, SecondPassError):
+        return str(error)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or type(error).__name__}"
+    return f"internal error: {type(error).__name__}"

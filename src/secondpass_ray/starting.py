@@ -1,4 +1,4 @@
-"""Connects to an existing Ray cluster, or starts one for a job; the number of workers on it."""
+"""Connects to an existing Ray cluster, or starts one; the workers on it and what they are given."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 from typing import Any
 
-from secondpass import InputError
+from secondpass import ConfigurationError, InputError
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.settings import counted
+from secondpass.settings.keys import literal_keys
 
-_STORE_BYTES = 128 * 2**20
-"""Size of the object store of a local cluster; it holds only positions of blocks."""
+_STORE_BYTES = 512 * 2**20
+"""Size of the object store of a local cluster; it holds the batches that wait."""
 
 
 _ENVIRONMENT = {
@@ -148,3 +149,17 @@ def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
     if workers.concurrency is not None and count > workers.concurrency:
         raise InputError("concurrency: must be at least the number of workers")
     return Crew(count, workers.cpus, gpus)
+
+
+def check_keys(config: Mapping[str, Any]) -> None:
+    """Check that a configuration has only names of variables, and no keys."""
+    if problems := [*literal_keys(config)]:
+        raise ConfigurationError(problems, "")
+
+
+def with_share(config: Mapping[str, Any], concurrency: int | None, workers: int) -> dict[str, Any]:
+    """The configuration of one worker, with its share of the concurrent requests to services."""
+    if concurrency is None:
+        return dict(config)
+    share = {"concurrency": max(1, concurrency // workers)}
+    return {**config, "limits": {**(config.get("limits") or {}), **share}}

@@ -6,7 +6,6 @@ from secondpass import Reranker
 from secondpass.adapters.depths import scoring_all
 from secondpass.asking.life_cycle import asks_service
 from secondpass.config import load, preset, preset_names
-from secondpass.settings.loading import states_depth
 
 LOCAL = {
     *("accurate_local", "accurate_multilingual", "cross_encoder_hybrid", "default", "embedded"),
@@ -44,13 +43,3 @@ class Own:
 
 def test_a_wrong_configuration_is_as_it_was():
     assert scoring_all({"method": "lexcal"}) == {"method": "lexcal"}
-
-
-def test_who_states_a_depth(tmp_path):
-    deep, shallow = tmp_path / "deep.yaml", tmp_path / "shallow.yaml"
-    deep.write_text("preset: embedded\n")
-    shallow.write_text("preset: embedded\ndepth: 50\n")
-    stated = {str(source): states_depth(source) for source in ("embedded", deep, str(shallow))}
-    assert stated == {"embedded": False, str(deep): False, str(shallow): True}
-    assert states_depth({"preset": "embedded", "depth": 50})
-    assert not states_depth({"preset": "embedded"})

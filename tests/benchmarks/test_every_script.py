@@ -50,7 +50,6 @@ RUNS = {
     "benchmarks/event_loop.py": Run("--rounds 1", "ends"),
     "benchmarks/framework_rankers.py": Run("--rounds 1", "ends"),
     "benchmarks/haystack_pipeline.py": Run("--rounds 2", "ends"),
-    "benchmarks.job_memory": Run("--queries 4 8", "ends", "ray"),
     "benchmarks.job_scaling": Run(
         "--preset lexical --queries 48 --candidates 5 --rounds 1", "ends", "ray"
     ),
@@ -77,8 +76,6 @@ RUNS = {
     ),
     "benchmarks/quality_plot.py": Run(f"{SETS} --queries 2 --results {{scratch}}/q.json", "says"),
     "benchmarks/response_cache.py": Run("--rounds 1", "ends"),
-    "benchmarks.scale_rates": Run("--queries 4", "ends"),
-    "benchmarks.scale_simulation": Run("--pairs 1000000 --seeds 1 --plot {scratch}/plot.svg"),
     "benchmarks/store.py": Run("--stored 2000 --rounds 2"),
     "benchmarks.serving": Run("--preset lexical --rounds 1", "ends"),
     "benchmarks/simulated.py": Run("--simulations 1 --resamples 19 --parts duplicates power"),

@@ -15,7 +15,6 @@ from secondpass.formats.requests import (
     read_requests,
     read_single_request,
     read_text,
-    request_line,
 )
 
 
@@ -44,18 +43,6 @@ def test_a_request():
     assert request.candidates == [Candidate("a"), Candidate("b", 3, 0.5, {"year": 9})]
     assert request.options == {"top_k": 2}
     assert "owls" not in repr(request)
-
-
-def test_a_request_comes_back():
-    candidates = [Candidate("ü \ud800", "a", 0.5, {"k": [1, None]}), Candidate("b")]
-    given = InputRequest("q", "owls", candidates, {"c": 1}, b"", 0, {"depth": 3})
-    line = request_line(given)
-    assert line.isascii()
-    assert line.endswith(b"}\n")
-    (request,) = read(line.decode())
-    fields = ("query_id", "query", "candidates", "context", "options")
-    assert [getattr(request, name) for name in fields] == [getattr(given, name) for name in fields]
-    assert request.size == len(line) - 1
 
 
 GOOD = {"query": "q", "candidates": []}

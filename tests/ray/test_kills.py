@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import secrets
 import select
 import signal
@@ -25,22 +26,25 @@ pytestmark = [
 ]
 
 SECONDS = 240
-"""Seconds after which a job counts as stuck; a busy machine needs a minute."""
-WORKER = "MapWorker(MapBatches(BlockWorker))"
+"""Seconds without a new part file after which a job counts as stuck."""
+WORKER = "MapWorker(MapBatches(JobWorker))"
 """Part of the title of a process that ranks."""
 AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 """Ray's processes that exit on their own within about a minute after the others were killed."""
-BLOCKS, BLOCK_ROWS = 50, 60
+BATCH, DIFFERENT = 200, 2_000
+"""Rows of a part file, and rows that are not equal."""
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """The path of requests, and the lines that `secondpass rerank` makes of them."""
+def ranked(tmp_path_factory):
+    """Lines of requests without ids, and the lines that `secondpass rerank` makes of them."""
     path = tmp_path_factory.mktemp("lexical") / "requests.jsonl"
-    path.write_bytes(json_lines(requests(BLOCKS * BLOCK_ROWS, 40, words=20)))
-    ranked = process("rerank", path, "--preset", "lexical")
-    assert ranked.returncode == 0, ranked.stderr
-    return path, ranked.stdout.splitlines(keepends=True)
+    given = [{**one, "query_id": None} for one in requests(DIFFERENT, 5, words=12)]
+    path.write_bytes(json_lines(given))
+    told = process("rerank", path, "--preset", "lexical", "--no-text")
+    assert told.returncode == 0, told.stderr
+    lines = path.read_bytes().splitlines(keepends=True)
+    return [*zip(lines, told.stdout.splitlines(keepends=True), strict=True)]
 
 
 class Cluster:
@@ -91,32 +95,30 @@ def cluster():
 
 
 class Job:
-    """One job: the process that runs it, and others that resume it.
+    """One job: the process that runs it, and others that continue it.
 
     Args:
-        folder: for its messages; the output is `output` there.
-        path: of the requests.
+        folder: for its input and messages; the output is `output` there.
         cluster: where it runs; None: on one that the command starts.
     """
 
-    def __init__(self, folder, path, cluster):
-        self.output = folder / "output"
+    def __init__(self, folder, cluster):
+        self.source, self.output = folder / "in.jsonl", folder / "output"
         self.own = OwnProcesses()
         self._workers_of = self.own
         self._messages = folder / "messages"
-        self._command = [*SCRIPT, "job", "--preset", "lexical", "--workers", 2]
-        self._command += ["--input", path, "--output", self.output, "--block", BLOCK_ROWS]
+        self._command = [*SCRIPT, "job", "--preset", "lexical", "--workers", 2, "--no-text"]
+        self._command += ["--input", self.source, "--output", self.output, "--batch", BATCH]
         self._environment = self.own.environment
         if cluster is not None:
             self._command += ["--address", cluster.address]
             self._environment |= cluster.key
             self._workers_of = cluster.own
-        self.start()
 
-    def start(self, *options):
+    def start(self):
         with self._messages.open("ab") as messages:
             self.process = subprocess.Popen(
-                [*map(str, self._command), *options],
+                [*map(str, self._command)],
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,
@@ -126,9 +128,6 @@ class Job:
     def messages(self):
         return self._messages.read_text(errors="replace")
 
-    def check_end(self):
-        assert self.process.wait(SECONDS) == 0, self.messages()
-
     def parts(self):
         return sorted(self.output.glob("part-*.jsonl"))
 
@@ -137,27 +136,39 @@ class Job:
         titles = self._workers_of.titles()
         return sorted(number for number, title in titles.items() if WORKER in title)
 
-    def wait(self, generator):
-        """Wait until some random moment at which some blocks are written, and others are not."""
-        count = generator.randint(1, BLOCKS // 2)
+    def wait(self, more):
+        """Wait until this number of part files were written."""
+        count = len(self.parts()) + more
         until = time.monotonic() + SECONDS
         while len(self.parts()) < count:
             assert time.monotonic() < until, self.messages()
             assert self.process.poll() is None, self.messages()
-            time.sleep(0.005)
-        time.sleep(generator.uniform(0, 0.2))
+            time.sleep(0.01)
 
-    def lines(self):
-        """The lines of all parts, in order, without their row numbers."""
-        lines = [line for part in self.parts() for line in part.read_bytes().splitlines(True)]
-        assert [json.loads(line)["row"] for line in lines] == [*range(len(lines))]
-        return [b"{" + line.partition(b", ")[2] for line in lines]
+    def kill(self, generator):
+        """Kill a worker, or the driver, which is started again; return which."""
+        if workers := generator.randint(0, 1) and self.workers():
+            with contextlib.suppress(ProcessLookupError):  # it has just ended on its own
+                os.kill(generator.choice(workers), signal.SIGKILL)
+            return "worker"
+        self.process.kill()
+        self.process.wait(SECONDS)
+        self.start()
+        return "driver"
+
+    def check_end(self):
+        while self.process.poll() is None:
+            count = len(self.parts())
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(SECONDS)
+            assert self.process.poll() is not None or len(self.parts()) > count, self.messages()
+        assert self.process.returncode == 0, self.messages()
 
     def close(self):
         """Kill remaining processes; return the titles of unexpected ones."""
         self.process.kill()
         self.process.wait(SECONDS)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.1)
         self.own.kill()
@@ -168,33 +179,33 @@ class Job:
         return self.workers() or [title for title in titles if title not in AGENTS]
 
 
-@pytest.fixture
-def job(request, tmp_path, source, seed):
-    """A job, on its own cluster for even seeds, on one that is there already for odd ones."""
-    cluster = request.getfixturevalue("cluster") if seed % 2 else None
-    job = Job(tmp_path, source[0], cluster)
-    yield job
-    assert job.close() == []  # none of its processes outlives it
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_worker_is_killed(job, source, seed):
-    generator = random.Random(seed)
-    job.wait(generator)
-    os.kill(generator.choice(job.workers()), signal.SIGKILL)
-    assert len(job.parts()) < BLOCKS, "the worker was killed after the last block"
-    job.check_end()
-    assert job.lines() == source[1]
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_driver_is_killed_and_the_job_resumed(job, source, seed):
-    job.wait(random.Random(seed))
-    job.process.kill()
-    job.process.wait(SECONDS)
-    done = {part: part.read_bytes() for part in job.parts()}
-    assert 0 < len(done) < BLOCKS, "the driver was killed after the last block"
-    job.start("--resume")
-    job.check_end()
-    assert {part: part.read_bytes() for part in done} == done
-    assert job.lines() == source[1]
+@pytest.mark.parametrize(
+    ("place", "rows", "kills"),
+    [("a cluster that is there", 100_000, 20), ("its own cluster", 20_000, 4)],
+    ids=["cluster", "own"],
+)
+def test_processes_are_killed(request, tmp_path, ranked, place, rows, kills):
+    cluster = None if place == "its own cluster" else request.getfixturevalue("cluster")
+    generator = random.Random(kills)
+    asked = [generator.choice(ranked) for _ in range(rows)]
+    job = Job(tmp_path, cluster)
+    job.source.write_bytes(b"".join(line for line, _ in asked))
+    job.start()
+    most = rows // BATCH // (kills + 1)
+    try:
+        killed = []
+        for _ in range(kills):
+            job.wait(generator.randint(1, most))
+            done = {part: part.read_bytes() for part in job.parts()}
+            killed.append(job.kill(generator))
+            assert {part: part.read_bytes() for part in done} == done
+        assert set(killed) == {"worker", "driver"}
+        assert len(job.parts()) < rows // BATCH, "a process was killed after the last batch"
+        job.check_end()
+    finally:
+        left = job.close()
+    assert left == []  # none of its processes outlives it
+    lines = [line for part in job.parts() for line in part.read_bytes().splitlines(True)]
+    assert [json.loads(line)["row"] for line in lines] == [*range(1, rows + 1)]
+    plain = [re.sub(rb'^\{"file": .*?"digest": "\w+", ', b"{", line) for line in lines]
+    assert plain == [line for _, line in asked]

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from command_calls import called
 from command_requests import json_lines, requests
 from secondpass import Reranker
-from secondpass_ray.blocks import read_rows
-from secondpass_ray.inputs import JobInput
-from secondpass_ray.ranking import Choices, RowRanker, in_batches
+from secondpass.errors import InputError
+from secondpass_ray.ranking import Choices, Row, RowRanker, describe_error
 
 TEXT = st.text(max_size=12)
 VALUE = st.recursive(
@@ -54,17 +53,19 @@ def text_of(request, ascii_only, twice):
 
 
 def ranked(folder, content, reranker=None, size=9, **choices):
-    """The lines of rows with this content, in blocks of this size, and their counts."""
-    path = folder / "in.jsonl"
-    path.write_bytes(content)
+    """The lines of rows with this content, in batches of this size, and their counts."""
+    (folder / "in.jsonl").write_bytes(content)
     ranker = RowRanker(reranker or Reranker.from_preset("lexical"), Choices(**choices))
-    blocks, _ = JobInput(str(path)).prepare(str(folder), size, lambda *_: None)
+    rows = [
+        Row("in.jsonl", number, line, {"row": number})
+        for number, line in enumerate(content.splitlines(), 1)
+    ]
     lines, counts = [], Counter()
-    for block in blocks:
-        for batch in in_batches(read_rows(block, block.first), 3):
-            found = ranker.lines(batch, [ranker.parse(row) for row in batch])
-            lines += found.lines
-            counts.update(found.counts)
+    for first in range(0, len(rows), size):
+        batch = rows[first : first + size]
+        found = ranker.lines(batch, [ranker.parse(row) for row in batch])
+        lines += found.lines
+        counts.update(found.counts)
     return lines, counts
 
 
@@ -92,7 +93,7 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
     if told.code:  # such as an option that does not fit the candidates
         assert any('"error"' in line for line in rows)
         return
-    plain = "".join(without_number(number, line) for number, line in enumerate(rows))
+    plain = "".join(without_number(number, line) for number, line in enumerate(rows, 1))
     assert plain.encode("utf-8", "backslashreplace") == (folder / "out.jsonl").read_bytes()
 
 
@@ -111,7 +112,7 @@ def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     good = json_lines(requests(2)).splitlines()
     rows, _ = ranked(tmp_path, b"\n".join([good[0], line, good[1]]), size=2, options={})
     records = [json.loads(one) for one in rows]
-    assert [record["row"] for record in records] == [0, 1, 2]
+    assert [record["row"] for record in records] == [1, 2, 3]
     assert records[1].keys() == {"row", "error"}
     assert records[1]["error"]["code"] == "not_a_request"
     assert records[1]["error"]["message"].startswith("in.jsonl:2: ")
@@ -146,9 +147,23 @@ def test_a_strict_row_keeps_its_ranking_and_says_why(tmp_path):
     assert counts["not_complete"] == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (InputError("a file is missing"), "a file is missing"),
+        (FileNotFoundError(2, "No such file", "a.jsonl"), "a.jsonl: No such file"),
+        (OSError("text of a row"), "OSError"),
+        (ValueError("text of a row"), "internal error: ValueError"),
+    ],
+    ids=["ours", "file", "system", "internal"],
+)
+def test_errors_hold_no_text_of_a_row(error, text):
+    assert describe_error(error) == text
+
+
 def test_ray_is_imported_late():
     code = (
         "import sys, secondpass_ray, secondpass_ray.cli, "
-        "secondpass_ray.running; assert not {'ray', 'pyarrow'} & set(sys.modules)"
+        "secondpass_ray.job; assert not {'ray', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

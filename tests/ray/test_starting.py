@@ -1,4 +1,4 @@
-"""How many workers a cluster has room for, and connecting to it."""
+"""How many workers a cluster has room for, what they are given, and connecting to it."""
 
 import signal
 import sys
@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass.errors import InputError
+from secondpass.errors import ConfigurationError, InputError
 from secondpass_ray import starting
-from secondpass_ray.starting import Workers, connected, crew
+from secondpass_ray.starting import Workers, check_keys, connected, crew, with_share
 
 
 class Cluster:
@@ -101,3 +101,21 @@ def test_sigterm_still_stops_the_command(ray):
             assert signal.getsignal(signal.SIGTERM) is ours
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_keys_are_named_by_their_variables():
+    llm = {"type": "openai", "model": "m", "api_key": {"env": "A_KEY"}}
+    check_keys({"method": {"type": "graded", "llm": llm}})
+    with pytest.raises(ConfigurationError, match="api_key") as caught:
+        check_keys({"method": {"type": "graded", "llm": {**llm, "api_key": "sk-SECRET-123"}}})
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "workers", "share"), [(None, 2, None), (8, 2, 4), (9, 2, 4), (1, 4, 1)]
+)
+def test_shares(concurrency, workers, share):
+    config = {"method": "lexical", "limits": {"deadline": 1}}
+    expected = {"deadline": 1} if share is None else {"deadline": 1, "concurrency": share}
+    assert with_share(config, concurrency, workers)["limits"] == expected
+    assert config["limits"] == {"deadline": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -170,20 +169,6 @@ def parse_request(
     return InputRequest(
         identifier, query, candidates, value.get("context"), digest, len(raw), options
     )
-
-
-def request_line(request: InputRequest) -> bytes:
-    """A request as a line of JSON that is read as the same; raises a ValueError if JSON cannot."""
-    record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
-    record["query"] = request.query
-    record["candidates"] = [
-        {"id": item.id, "text": item.text, "score": item.score, "metadata": dict(item.metadata)}
-        for item in request.candidates
-    ]
-    if request.context is not None:
-        record["context"] = request.context
-    # In ASCII, which can represent lone surrogates.
-    return json.dumps({**record, **request.options}, allow_nan=False).encode() + b"\n"
 
 
 def raw_lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:

@@ -66,11 +66,6 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     return counts
 
 
-def tokens_and_cost(counts: Counter[str]) -> tuple[int, float]:
-    """The tokens, in and out, and the cost that are reported."""
-    return counts[_INPUT] + counts[_OUTPUT], counts[_COST] * _COST_UNIT
-
-
 def beyond_depth(counts: Counter[str]) -> int:
     """The number of candidates that were not scored because they stand beyond the depth."""
     return counts[_BEYOND]

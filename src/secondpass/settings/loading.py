@@ -251,15 +251,6 @@ def read(
     return {"preset": name}, MAPPING
 
 
-def states_depth(source: Mapping[str, Any] | str | PathLike[str]) -> bool:
-    """Whether a configuration that :func:`read` takes has a depth, and not only its preset."""
-    if isinstance(source, Mapping):
-        return "depth" in source
-    if source in registry.preset_names():
-        return False
-    return "depth" in read_written(Path(fspath(source)))
-
-
 def construct(
     cls: type[T],
     config: Mapping[str, Any],

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -20,18 +21,19 @@ def job(secondpass, cluster, tmp_path):
 
 
 def rows(folder):
-    """The rows in the order of the parts, which is that of their numbers."""
+    """The rows in the order of the part files, which is that of the input."""
     lines = [
         line
         for path in sorted(folder.glob("part-*.jsonl"))
         for line in path.read_bytes().splitlines(keepends=True)
     ]
-    assert [json.loads(line)["row"] for line in lines] == [*range(len(lines))]
+    places = [(record["file"], record["row"]) for record in map(json.loads, lines)]
+    assert places == sorted(set(places))
     return lines
 
 
-def without_numbers(lines):
-    return b"".join(b"{" + line.partition(b", ")[2] for line in lines)
+def without_identity(lines):
+    return b"".join(re.sub(rb'^\{"file": .*?"digest": "\w+", ', b"{", line) for line in lines)
 
 
 def plain(secondpass, tmp_path, *arguments):
@@ -44,18 +46,20 @@ def plain(secondpass, tmp_path, *arguments):
 def test_rows_equal_those_of_rerank(secondpass, job, write, tmp_path):
     given = requests(40)
     file = write("in.jsonl", given)
-    write("packed/in.jsonl.gz", gzip.compress(json_lines(given)))
+    write("packed/a/in.jsonl.gz", gzip.compress(json_lines(given)))
+    write("packed/notes.txt", "not this one")
     arguments = ("-p", "lexical", "--top-k", 3, "--set", "depth=3")
     expected = plain(secondpass, tmp_path, file, *arguments)
-    for source in (file, tmp_path / "packed"):
-        told = job("-i", source, *arguments, "--block", 7, "--force")
+    for source, name in ((file, "in.jsonl"), (tmp_path / "packed", "a/in.jsonl.gz")):
+        output = tmp_path / f"out-{source.name}"
+        told = job("-i", source, *arguments, "--batch", 7, output=output)
         assert (told.code, told.out) == (0, ""), told.err
         assert told.flat.startswith("40 queries in ")
-        assert without_numbers(rows(tmp_path / "out")) == expected
-    assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {
-        "job.json",
-        "part",
-    }
+        found = rows(output)
+        assert without_identity(found) == expected
+        assert {json.loads(line)["file"] for line in found} == {name}
+        kinds = {path.name.partition("-")[0] for path in output.iterdir()}
+        assert kinds == {"_job.json", "part"}
 
 
 def test_parquet(secondpass, job, write, tmp_path, cluster):
@@ -73,29 +77,28 @@ def test_parquet(secondpass, job, write, tmp_path, cluster):
     }
     for name, table in tables.items():
         pyarrow.parquet.write_table(table, folder / name, row_group_size=4)
-    told = job("-i", folder, "-p", "lexical", "--block", 6)
+    told = job("-i", folder, "-p", "lexical", "--batch", 6)
     assert told.code == 0, told.err
     expected = plain(secondpass, tmp_path, write("in.jsonl", given), "-p", "lexical")
-    assert without_numbers(rows(tmp_path / "out")) == expected
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"]}), folder / "c.parquet")
-    told = job("-i", folder, "-p", "lexical", "--force")
-    assert told.code == 1
-    assert "c.parquet: needs the columns 'query' and 'candidates', or 'request'" in told.flat
-    (folder / "c.parquet").write_bytes(b"PAR1")
-    assert "is not a Parquet file, or damaged" in job("-i", folder, "--force").flat
+    assert without_identity(rows(tmp_path / "out")) == expected
+    wrong = {"c.parquet": b"PAR1", "d.jsonl.gz": gzip.compress(b"{}\n" * 99)[:-9]}
+    for name, content in wrong.items():
+        (folder / name).write_bytes(content)
+        told = job("-i", folder, "-p", "lexical", "--batch", 6)
+        assert told.code == 1
+        assert f"{name}: is damaged, or not of the format of its name" in told.flat
+        assert "what is done is kept" in told.flat
+        (folder / name).unlink()
 
 
 def test_input_and_output_by_uri(secondpass, job, write, tmp_path, cluster):
     file = write("in.jsonl", requests(5))
-    # fsspec's name for this machine's files: pyarrow does not know it.
-    for scheme in ("file", "local"):
-        address = f"{scheme}://{tmp_path}"
-        call = ("-i", f"{address}/in.jsonl", "-p", "lexical")
-        for resume in ([], ["--resume"]):
-            told = job(*call, *resume, output=f"{address}/{scheme}")
-            assert told.code == 0, told.err
-        expected = plain(secondpass, tmp_path, file, "-p", "lexical")
-        assert without_numbers(rows(tmp_path / scheme)) == expected
+    address = f"file://{tmp_path}"
+    for _ in range(2):
+        told = job("-i", f"{address}/in.jsonl", "-p", "lexical", output=f"{address}/out")
+        assert told.code == 0, told.err
+    expected = plain(secondpass, tmp_path, file, "-p", "lexical")
+    assert without_identity(rows(tmp_path / "out")) == expected
     told = job("-i", "s3://name:secret@bucket/in.jsonl", "-p", "lexical")
     assert told.code == 1
     assert "must not hold a user name or a password" in told.flat
@@ -107,31 +110,31 @@ def test_input_and_output_by_uri(secondpass, job, write, tmp_path, cluster):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"--preset": "default"}, "was begun with another configuration"),
+        ({"--preset": "default"}, "was begun with another configuration; name another folder"),
         ({"--top-k": 2}, "was begun with another choice of options"),
-        ({"-i": "other.jsonl"}, "was begun with another input"),
+        ({"--id": "query_id"}, "was begun with another --id"),
         ({"--context": "context.json"}, "was begun with another context"),
         ({"--set": "depth=2", "--no-text": None}, "another configuration and another choice"),
+        ({"-i": "changed.jsonl"}, "in.jsonl:2: has changed since it was ranked"),
     ],
-    ids=["configuration", "options", "input", "context", "two"],
+    ids=["configuration", "options", "id", "context", "two", "input"],
 )
-def test_refused_resumes(job, write, tmp_path, change, problem):
-    write("other.jsonl", requests(3))
+def test_another_job_is_not_continued(job, write, tmp_path, change, problem):
     write("context.json", "{}")
-    call = {"-i": write("in.jsonl", requests(2)), "--preset": "lexical"}
+    given = requests(2)
+    call = {"-i": write("in.jsonl", given), "--preset": "lexical"}
     assert job(*flat(call)).code == 0
     before = rows(tmp_path / "out")
+    if "-i" in change:
+        write("in.jsonl", [given[0], {**given[1], "query": "another"}])
+        change = {}
     paths = {
         key: tmp_path / value if isinstance(value, str) and ".js" in value else value
         for key, value in change.items()
     }
-    told = job(*flat({**call, **paths}), "--resume")
+    told = job(*flat({**call, **paths}))
     assert (told.code, problem in told.flat) == (1, True), told.err
-    assert "use --force to start again" in told.flat
-    told = job(*flat(call))
-    assert "already has a job; use --resume to continue it, or --force" in told.flat
     assert rows(tmp_path / "out") == before
-    assert job(*flat({**call, **paths}), "--force").code == 0
 
 
 def flat(options):
@@ -139,41 +142,72 @@ def flat(options):
 
 
 def test_only_what_is_missing_is_ranked(job, write, tmp_path):
-    call = ("-i", write("in.jsonl", requests(20)), "-p", "lexical", "--block", 3)
-    assert job(*call).code == 0
+    given = [*requests(20), "not a request"]
+    call = ("-p", "lexical", "--batch", 3)
+    told = job("-i", write("in.jsonl", given), *call)
+    assert (told.code, "not requests: 1 row" in told.flat) == (1, True), told.err
     expected = rows(tmp_path / "out")
     parts = sorted((tmp_path / "out").glob("part-*.jsonl"))
     times = {path: path.stat().st_mtime_ns for path in parts}
     for path in parts[1:4]:
         path.unlink()
-    (tmp_path / "out" / ".secondpass-job-0123").write_text("a part that was not finished")
-    told = job(*call, "--resume")
-    assert (told.code, told.flat.startswith("20 queries in ")) == (0, True), told.err
-    assert rows(tmp_path / "out") == expected
+    (tmp_path / "out" / ".part-x.0123").write_text("a part that was not finished")
+    told = job("-i", write("in.jsonl", [*given, *requests(2)]), *call)
+    assert told.code == 1
+    assert "22 queries; of these, ranked now: 11 in" in told.flat
+    assert "not requests: 1 row" in told.flat
+    assert rows(tmp_path / "out")[:21] == expected
     same = [path for path in parts if path.stat().st_mtime_ns == times[path]]
     assert same == [parts[0], *parts[4:]]
-    assert not [*(tmp_path / "out").glob(".secondpass*")]
+    told = job("-i", tmp_path / "in.jsonl", *call)
+    assert "22 queries, none ranked now" in told.flat
+
+
+def test_equal_rows_stay_two_and_ids_move(job, write, tmp_path):
+    one, two = requests(2)
+    file = write("in.jsonl", [one, one, two])
+    assert job("-i", file, "-p", "lexical").code == 0
+    first, second, _ = rows(tmp_path / "out")
+    assert without_identity([first]) == without_identity([second])
+    by_id = {"output": tmp_path / "ids"}
+    write("in.jsonl", [one, two])
+    assert job("-i", file, "-p", "lexical", "--id", "query_id", **by_id).code == 0
+    write("in.jsonl", [two, {**one, "query_id": "new"}, one])
+    told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
+    assert told.code == 0, told.err
+    assert "ranked now: 1 in" in told.flat
+    write("in.jsonl", [{**one, "query_id": f"other {number}"} for number in range(2)])
+    told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
+    assert "ranked now: 2 in" in told.flat
+    parts = (path.read_text() for path in sorted((tmp_path / "ids").glob("part-*")))
+    ids = [json.loads(line)["id"] for part in parts for line in part.splitlines()]
+    assert sorted(ids) == sorted([one["query_id"], two["query_id"], "new", "other 0", "other 1"])
+    write("in.jsonl", [two, {**one, "query_id": "twice"}, {**one, "query_id": "twice"}])
+    told = job("-i", file, "-p", "lexical", "--id", "query_id", **by_id)
+    assert (told.code, "ids of --id must be unique" in told.flat) == (1, True), told.err
 
 
 def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
     call = ("-i", write("in.jsonl", requests(12)), "-c", graded, "--set", "limits.repair=0")
-    call += ("--block", 4, "--batch", 2)
+    call += ("--batch", 2)
     told = job(*call, "--max-tokens", 1000)
     assert told.code == 1, told.err
     done = [*(tmp_path / "out").glob("part-*.jsonl")]
     first = provider.calls
     assert 0 < first < 12
-    spent = json.loads((tmp_path / "out" / "spent.json").read_text())
+    spent = json.loads((tmp_path / "out" / "_spent.json").read_text())
     assert spent["tokens"] == first * (INPUT_TOKENS + OUTPUT_TOKENS) <= 1000
-    assert f"the budget is used up, and {12 - first} rows are not ranked" in told.flat
-    told = job(*call, "--resume", "--max-tokens", int(spent["tokens"]) + 100)
+    assert f"the budget is used up; not ranked: {12 - first} rows" in told.flat
+    told = job(*call, "--max-tokens", int(spent["tokens"]) + 100)
     assert (told.code, provider.calls) == (1, first)
     assert "the budget is used up" in told.flat
-    told = job(*call, "--resume", "--max-cost", 1_000_000)
+    told = job(*call, "--max-cost", 1_000_000)
     assert (told.code, provider.calls) == (0, 12), told.err
     assert len(rows(tmp_path / "out")) == 12
     assert all(path.exists() for path in done)
-    assert f"tokens: {12 * INPUT_TOKENS:,} in" in told.flat
+    # What was ranked without a budget counts, too.
+    told = job(*call, "--max-tokens", 12 * (INPUT_TOKENS + OUTPUT_TOKENS) + 1)
+    assert (told.code, provider.calls) == (0, 12), told.err
 
 
 def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, logs):
@@ -184,16 +218,21 @@ def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, logs):
     for secret in (b"sk-hidden", b"confidential"):
         assert secret not in logged
         assert secret.decode() not in told.err
-    told = job("-i", tmp_path / "in.jsonl", "--force", "--set", "method.llm.api_key=sk-hidden-01")
+    told = job("-i", tmp_path / "in.jsonl", "--set", "method.llm.api_key=sk-hidden-01")
     assert told.code == 1
     assert "sk-hidden" not in told.err
 
 
-def test_a_part_of_copied_lines_that_is_deleted_is_ranked_again(job, write, tmp_path):
-    packed = write("in.jsonl.gz", gzip.compress(json_lines(requests(9))))
-    call = ("-i", packed, "-p", "lexical", "--block", 3)
-    assert job(*call).code == 0
-    expected = rows(tmp_path / "out")
-    next((tmp_path / "out").glob("part-000000000003-*.jsonl")).unlink()
-    told = job(*call, "--resume")
-    assert (told.code, rows(tmp_path / "out")) == (0, expected), told.err
+def test_files_of_others(job, write, tmp_path):
+    file = write("in.jsonl", requests(2))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "part-0.jsonl").write_text("{}\n")
+    told = job("-i", file, "-p", "lexical")
+    assert (told.code, "has part-0.jsonl, but no _job.json" in told.flat) == (1, True)
+    (folder / "part-0.jsonl").unlink()
+    assert job("-i", file, "-p", "lexical").code == 0
+    (folder / "part-0.jsonl").write_text("{}\n")
+    told = job("-i", file, "-p", "lexical")
+    assert told.code == 1
+    assert "part-0.jsonl: is not a part file of a job; delete it" in told.flat
