@@ -104,7 +104,7 @@ class Abandonable(Generic[T]):
 class AbandonedError(MethodError):
     """The end of a call that was abandoned. Its caller does not see it."""
 
-    code = "abandoned"
+    code = AbandonedCallsError.code
 
     def __init__(self) -> None:
         super().__init__("the call was abandoned")
