@@ -46,7 +46,7 @@ QUESTIONS = {
     "What does the code model_not_loaded mean?": "docs/troubleshooting.md",
     "Replace LlamaIndex's SentenceTransformerRerank": "docs/coming-from.md",
     "Rerank millions of lists on several machines": "docs/how-to/ray.md",
-    "See the time of each stage in OpenTelemetry": "docs/how-to/tracing.md",
+    "See the time of each stage in OpenTelemetry": "docs/monitoring.md",
     "Cut the results where nothing relevant follows": "docs/thresholds.md",
     "Can somebody read my API key in a log?": "docs/security.md",
     "Print coloured tables in the terminal": "packages/rich.md",

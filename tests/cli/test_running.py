@@ -69,7 +69,7 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
             "50: unexpected; write --set KEY=VALUE without spaces, or put it between quotes",
         ),
         ("query cancel pass --corpus x", "pass: unexpected; put the question between quotes"),
-        ("schema x", "x: unexpected (see --help)"),
+        ("config schema x", "x: unexpected (see --help)"),
         ("tune a --preset embedded", "--preset: no such option; did you mean --try embedded?"),
         ("tune a --preset", "--preset: no such option; did you mean --try?"),
         ("rerank --model embedded", "--model: no such option; did you mean --preset embedded?"),
@@ -236,7 +236,7 @@ def misspelt(option):
     yield f"--{word[: middle - 1]}{word[middle]}{word[middle - 1]}{word[middle + 1 :]}"
 
 
-AS_NEAR = {("--context", "--cntext")}
+AS_NEAR = {("--context", "--cntext"), ("--id", "--di"), ("--id", "--ix")}
 """Misspelt options that another option is as similar to."""
 
 

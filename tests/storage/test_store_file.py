@@ -296,17 +296,6 @@ def test_a_damaged_order_of_use_costs_no_other_row(path, kind, use):
 
 
 @pytest.mark.parametrize("kind", [*KINDS.values(), PASSAGES], ids=[*KINDS, "passages"])
-@pytest.mark.parametrize("use", ["'x'", "x'00'", "-1", "0.5", "9223372036854775807"])
-def test_a_damaged_order_of_use_costs_no_row(path, kind, use):
-    kind.fill(path)
-    kind.change(path, f"UPDATE {{table}} SET used = {use} WHERE used = 2")
-    with kind.opened(path) as file:
-        file.put_many(kind.values(0, 1))
-        assert file.get_many(KEYS) == kind.values(0, 1200)
-        assert file.set_aside is None
-
-
-@pytest.mark.parametrize("kind", [*KINDS.values(), PASSAGES], ids=[*KINDS, "passages"])
 @given(data=st.data())
 def test_after_a_flipped_bit_no_key_has_a_wrong_value(kind, data):
     """Wherever it is: in a row, in an index, in what SQLite keeps of its pages."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,3 +117,13 @@ def _read(path: Path, count: int) -> NDArray[np.float32] | None:
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or len(vectors) != count:
         return None
     return vectors if vectors.dtype == np.float32 and bool(np.isfinite(vectors).all()) else None
+
+
+@contextmanager
+def saying_how_to_go_on() -> Iterator[None]:
+    """Say after Ctrl-C that what was stored stays."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        info("the passages that were encoded are stored; the same command goes on with the others")
+        raise

@@ -16,8 +16,7 @@ from secondpass.config import preset
 from secondpass.settings import counted
 from secondpass.types import Progress
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.first_stages import warn_of_skipped
-from secondpass_evaluation.cli.store import saying_how_to_go_on
+from secondpass_evaluation.cli.first_stages import saying_how_to_go_on, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, Model
 from secondpass_evaluation.search.index import index_model, passages_of, vectors_model

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from secondpass import Reranker
-from secondpass.cli.console import fail, info, one_line, print_json, write
+from secondpass.cli.console import fail, one_line, print_json, write
 from secondpass.cli.options import AsJson, RerankerOptions, grouped
 from secondpass.cli.progress import progress_bars
 from secondpass.settings import counted
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.first_stages import warn_of_skipped
+from secondpass_evaluation.cli.first_stages import saying_how_to_go_on, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.passages import PASSAGE_SIZE
 from secondpass_evaluation.search.stored import fill, stored_in
-
-
-@contextmanager
-def saying_how_to_go_on() -> Iterator[None]:
-    """Say after Ctrl-C that what was stored stays."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        info("the passages that were encoded are stored; the same command goes on with the others")
-        raise
 
 
 @grouped

@@ -321,8 +321,9 @@ TROUBLE = {  # what the hub answers: what is said
     403: REFUSED.format(403),
     "gated": "its terms have to be accepted: accept them on its page on the hub, and set HF_TOKEN, "
     "or the variable that token_env names, to a token of that account$",
-    "hang": "no such folder, and the hub did not answer; set `model` to a folder with its files, "
-    "`cache_folder` to a cache that has it, or HF_ENDPOINT to a mirror; the preset `embedded` "
+    "hang": "no such folder, and the hub did not answer; SSL_CERT_FILE: .*; set `model` to a "
+    "folder with its files, `cache_folder` to a cache that has it, or HF_ENDPOINT to a mirror; "
+    "the preset `embedded` "
     "needs no hub$",
 }
 
@@ -437,7 +438,8 @@ def test_a_proxy_that_has_nothing_does_not_hide_the_cache(hub, caches, backend):
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
 def test_a_cache_without_the_file_of_the_backend(hub, caches, backend, settings):
     hub.answer = lambda path: 503
-    why = UNREACHABLE if settings else "the hub did not answer; set `model` to a folder"
+    unanswered = "the hub did not answer; SSL_CERT_FILE: .*; set `model` to a folder"
+    why = UNREACHABLE if settings else unanswered
     reason = f"no file for the backend '{backend}' in the cache, and {why}"
     with pytest.raises(ModelLoadError, match=reason):
         load(backend, caches["torch"][0], **settings)

@@ -330,7 +330,7 @@ OTHER = {  # what is said: changes
 def test_what_the_graph_does_not_compute_is_for_torch(tmp_path, message, change):
     folder = change(folders.modular(tmp_path / "model"))
     scorer = CrossEncoderScorer(str(folder), backend="onnx", known_answers=False)
-    with pytest.raises(choice.TorchOnlyError, match=message) as caught:
+    with pytest.raises(ModelLoadError, match=message) as caught:
         scorer.warm_up()
     assert "\n" not in str(caught.value)
 
@@ -340,7 +340,7 @@ def test_large_models_are_for_torch(tmp_path, monkeypatch):
     of_type("bfloat16")(folder)  # what counts is their size in float32
     size = (folder / "model.safetensors").stat().st_size
     monkeypatch.setattr(modular_graph, "_LARGEST", size)
-    with pytest.raises(choice.TorchOnlyError, match="is too large for a graph in memory"):
+    with pytest.raises(ModelLoadError, match="is too large for a graph in memory"):
         scores(folder, "openvino")
 
 

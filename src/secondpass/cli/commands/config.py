@@ -196,7 +196,7 @@ def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - the schema is J
 
 config_app = typer.Typer(
     cls=CommandGroup,
-    help="Check configurations, or show them with presets filled in; write their schema.",
+    help="Check configurations, show them whole, or write their JSON Schema.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
