@@ -114,12 +114,15 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
 
 def test_partial_lists_are_scored_as_what_was_read(small_batches, monkeypatch):
     monkeypatch.setattr("secondpass.scorers.batching.calls.EARLY", 100.0)  # fetched at once
-    scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
-    partial = [
-        ordering(lists[0])
-        for lists in scorer.score_lists([("old city", texts)], time.monotonic() + 60)
-    ]
+    for _ in range(5):  # on a busy machine, all may be read before anything is fetched
+        scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
+        partial = [
+            ordering(lists[0])
+            for lists in scorer.score_lists([("old city", texts)], time.monotonic() + 60)
+        ]
+        if len(partial) > 2:
+            break
     assert len(partial) > 2
     for scores in partial:
         read = [text for text, score in zip(texts, scores, strict=True) if score is not None]

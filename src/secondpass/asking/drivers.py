@@ -427,9 +427,7 @@ async def _acall_in_turn(turn: _InTurn, work: Callable[[], Scored]) -> Scored:
 
     try:
         turn.take(wake, call.loop)
-        await asyncio.wait({call.ended}, timeout=turn.seconds)
-        if not call.ended.done() and turn.has_begun:
-            await asyncio.wait({call.ended}, timeout=turn.call.seconds_left)
+        await asyncio.wait({call.ended}, timeout=turn.call.seconds_left)
         if call.ended.done():
             return call.ended.result().result()
         return turn.late() or scoring_deadline_error(turn.call.ledgers)
