@@ -79,7 +79,7 @@ def _scores(call: CallScorer) -> list[list[Any]]:
         return _scores_of(call, call.requests)
     # In parts, because its caller may leave: then the next one is not begun.
     turns, most = turns_of(call.scorer), call.at_most or 1
-    has_batches = member(call.scorer, "batch_size", None) is not None
+    may_grow = _batch_size(call.scorer) is None
     scores: list[list[Any]] = [[] for _ in call.requests]
     left = [(number, *request) for number, request in enumerate(call.requests)]
     while left:
@@ -91,7 +91,7 @@ def _scores(call: CallScorer) -> list[list[Any]]:
         found = _scores_of(call, [(query, documents) for _, query, documents in part])
         seconds = time.monotonic() - began
         turns.learn(texts, seconds)
-        if seconds < _PART_SECONDS and not has_batches:
+        if seconds < _PART_SECONDS and may_grow:
             most *= 2
         for (number, _, _), values in zip(part, found, strict=True):
             scores[number] += values
@@ -106,7 +106,11 @@ def _may_be_divided(call: CallScorer) -> bool:
     if call.at_most is None or joins_calls(call.scorer):
         return False
     is_pointwise = member(call.scorer, "pointwise", None) is True
-    return is_pointwise or member(call.scorer, "batch_size", None) is not None
+    return is_pointwise or _batch_size(call.scorer) is not None
+
+
+def _batch_size(scorer: object) -> Any:
+    return member(scorer, "batch_size", None)
 
 
 _Numbered: TypeAlias = list[tuple[int, str, list[str]]]

@@ -32,7 +32,7 @@ _FREE = 0.2
 """Pairs that take this share of a call's constant, or less, are part of the core."""
 _CALL_TIME_SHARE = 0.5
 """Share of the time left that one call may take: it ends in time if it takes twice as long."""
-MOST_LEFT = 2.0
+_MOST_LEFT = 2.0
 """Seconds that count as left at the most, because the caller may leave: so a call takes a second at
 the most, in which it goes on for nobody."""
 _PLAN_SHARE = 1 / 16
@@ -204,7 +204,7 @@ class Admission:
 
     def _in_one_call(self, seconds: float) -> float:
         """How many pairs a call may have if so long is left; below 0 if its constant is longer."""
-        pairs = self.cost.pairs(_CALL_TIME_SHARE * min(seconds, MOST_LEFT))
+        pairs = self.cost.pairs(_CALL_TIME_SHARE * min(seconds, _MOST_LEFT))
         if self.in_calls and not self.cost.has_line:  # a longer call tells what the constant is
             longer = min(2 * self.cost.length, self.cost.pairs(_CALL_TIME_SHARE * seconds))
             return max(pairs, longer)
